@@ -15,7 +15,7 @@ GO = $(eval GO := $$(shell ./test/deps.sh go))$(or $(GO),$(error no Go, see abov
 # deploy is a module of its own, so that the product's go.mod lacks what only deploy requires.
 MODULES = . deploy
 
-.PHONY: all build plugins test test-units test-system test-release test-deploy mutations matrix kernel neutron soak demo recording pictures bench image oci release push publish lint vuln fuzz clean lab-deps man release-files deb rpm packages-test reproducible
+.PHONY: all build plugins test test-units test-system test-release test-deploy mutations coredns-suite matrix kernel neutron soak demo recording pictures bench image oci release push publish lint vuln fuzz clean lab-deps man release-files deb rpm packages-test reproducible
 all: build
 
 # The binaries of the distribution: static, so that they run from an empty image.
@@ -89,6 +89,10 @@ bin/race/puntdns:
 MUTATIONFLAGS ?=
 mutations: lab-deps
 	$(GO) run ./test/mutations $(MUTATIONFLAGS)
+
+# CoreDNS's own system tests, with the plugins of puntdns and without: what differs. Run it after a bump of CoreDNS.
+coredns-suite:
+	$(GO) run ./test/corednssuite
 
 # The demo and the system tests on each release of OVN that a Debian has, and a few on
 # the kernel's datapath; test/core.txt says which tests. MATRIX=short takes a part of them.

@@ -58,7 +58,7 @@ internal/plugincfg:
 internal/plugincfg/traits:
 internal/precheck: internal/corefile internal/plugincfg/traits plugin/private caddy coredns coredns-log
 internal/process: coredns-log
-internal/puntctl: internal/control/api internal/control/remedy internal/escape internal/shell cobra # it knows what a process shows, not how the process makes it
+internal/puntctl: internal/control/api internal/control/remedy internal/escape internal/shell cobra uniseg # it knows what a process shows, not how the process makes it
 internal/puntctl/man: internal/puntctl cobra
 internal/refcount:
 internal/shell: internal/escape
@@ -69,20 +69,21 @@ internal/trail: internal/endpoint internal/escape # no DNS
 internal/vswitch: internal/endpoint libovsdb
 
 ofpunt: internal/control internal/corefile internal/endpoint internal/ovn/ovndb internal/vswitch ofpunt/admin ofpunt/bridge ofpunt/chain ofpunt/config ofpunt/label ofpunt/metric ofpunt/placement ofpunt/punt ofpunt/watch caddy coredns coredns-log
-ofpunt/admin: internal/control internal/control/api internal/control/remedy internal/explain internal/origin internal/ovn internal/ovn/names internal/ovn/ovndb internal/ovsdb internal/shell ofpunt/bridge ofpunt/guests ofpunt/metric ofpunt/openflow ofpunt/placement ofpunt/punt ofpunt/watch dns # it shows state, and changes none
+ofpunt/admin: internal/control internal/control/api internal/control/remedy internal/explain internal/origin internal/ovn internal/ovn/names internal/ovn/ovndb internal/ovsdb internal/shell ofpunt/bridge ofpunt/guests ofpunt/metric ofpunt/openflow ofpunt/placement ofpunt/punt ofpunt/refusals ofpunt/watch dns # it shows state, and changes none
 ofpunt/announce:
 ofpunt/bridge: internal/control internal/control/api internal/endpoint internal/metricset internal/origin internal/ovn internal/ovn/binding internal/ovn/ovndb internal/process internal/vswitch ofpunt/announce ofpunt/config ofpunt/flows ofpunt/guests ofpunt/metric ofpunt/openflow ofpunt/placement ofpunt/ports ofpunt/punt ofpunt/refusals ofpunt/watch coredns-log # no plugin, and no text of a Corefile
 ofpunt/chain: internal/control/api internal/corefile internal/explain internal/origin internal/ovn internal/ovn/ovndb internal/plugincfg/traits ofpunt/config ofpunt/guests ofpunt/label ofpunt/metric ofpunt/placement ofpunt/punt ofpunt/tenantcache ofpunt/watch caddy coredns coredns-log dns # it knows plugins and guests: no bridge, no connection
-ofpunt/config: internal/corefile internal/endpoint internal/escape internal/ovn/ovndb ofpunt/guests ofpunt/label ofpunt/placement ofpunt/tcp ofpunt/tenantcache caddy # no database, no plugin
+ofpunt/config: internal/corefile internal/endpoint internal/escape internal/ovn/ovndb ofpunt/guests ofpunt/label ofpunt/placement ofpunt/tcp ofpunt/tenantcache caddy dns # no database, no plugin
 ofpunt/flows: internal/endpoint ofpunt/frame ofpunt/openflow ofpunt/placement # no DNS
 ofpunt/frame:
 ofpunt/guests: internal/origin internal/ovn internal/vswitch ofpunt/label ofpunt/openflow ofpunt/placement ofpunt/ports # no goroutine, no clock, no connection
 ofpunt/label: internal/escape internal/origin internal/ovn/ovndb internal/plugincfg/traits caddy # it knows no guest
+ofpunt/lastquery: internal/control/api internal/origin ofpunt/metric coredns dns # it knows neither packets nor plugins
 ofpunt/metric: internal/escape internal/metricset coredns
 ofpunt/openflow:
 ofpunt/placement: ofpunt/frame ofpunt/openflow # no DNS
 ofpunt/ports: internal/vswitch
-ofpunt/punt: internal/origin internal/ovn internal/vswitch ofpunt/frame ofpunt/guests ofpunt/metric ofpunt/openflow ofpunt/placement ofpunt/ports ofpunt/refusals ofpunt/share ofpunt/tcp ofpunt/watch coredns-log dns # a chain is all that it knows of CoreDNS
+ofpunt/punt: internal/origin internal/ovn internal/vswitch ofpunt/frame ofpunt/guests ofpunt/lastquery ofpunt/metric ofpunt/openflow ofpunt/placement ofpunt/ports ofpunt/refusals ofpunt/share ofpunt/tcp ofpunt/watch coredns-log dns # a chain is all that it knows of CoreDNS
 ofpunt/punttest: internal/testkit ofpunt/frame ofpunt/openflow
 ofpunt/refusals:
 ofpunt/share:
@@ -96,7 +97,7 @@ plugin/audit: internal/corefile internal/escape internal/metricset internal/orig
 plugin/neutronhosts: internal/authority internal/corefile internal/metricset internal/origin plugin/neutronhosts/addnhosts caddy coredns coredns-log dns
 plugin/neutronhosts/addnhosts: internal/ovn/names internal/refcount dns # it knows files, and no plugin
 plugin/ovnforward: internal/authority internal/cachekey internal/control internal/control/api internal/corefile internal/explain internal/metricset internal/origin internal/ovn internal/ovn/ovndb internal/shell caddy coredns coredns-log dns
-plugin/ovnhosts: internal/authority internal/control internal/control/api internal/corefile internal/endpoint internal/explain internal/metricset internal/origin internal/ovn internal/ovn/names internal/ovn/ovndb internal/ovn/saved internal/ovsdb caddy coredns coredns-log dns
+plugin/ovnhosts: internal/authority internal/control internal/control/api internal/corefile internal/endpoint internal/explain internal/metricset internal/origin internal/ovn internal/ovn/names internal/ovn/ovndb internal/ovn/saved internal/ovsdb internal/shell caddy coredns coredns-log dns
 plugin/passthrough: internal/corefile internal/origin caddy coredns dns
 plugin/private: internal/authority internal/corefile internal/explain internal/metricset internal/origin internal/ovn/names caddy coredns dns
 plugin/ready: internal/corefile caddy coredns coredns-log
@@ -106,6 +107,7 @@ plugin/rpz/source: internal/refcount plugin/rpz/rules dns # it knows zones, and 
 
 test:
 test/bench: internal/control/api internal/origin internal/ovn internal/ovn/binding internal/ovn/ovndb internal/ovsdb internal/puntctl ofpunt/frame ofpunt/openflow ofpunt/placement test/lab dns gvisor
+test/corednssuite: plugins coredns
 test/demo: test/lab dns
 test/docs: test/pages
 test/lab: internal/endpoint internal/endpoint/endpointtest dns
@@ -125,6 +127,7 @@ var notable = []struct{ word, prefix string }{
 	{"dns", "github.com/miekg/dns"},
 	{"cobra", "github.com/spf13/cobra"},
 	{"gvisor", "gvisor.dev/gvisor"},
+	{"uniseg", "github.com/rivo/uniseg"},
 	{"libovsdb", "github.com/ovn-kubernetes/libovsdb"},
 }
 

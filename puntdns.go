@@ -20,7 +20,6 @@ import (
 	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/coredns/coredns/coremain"
 	clog "github.com/coredns/coredns/plugin/pkg/log"
-	"go.uber.org/automaxprocs/maxprocs"
 
 	"github.com/puntdns/puntdns/internal/lifecycle"
 	"github.com/puntdns/puntdns/internal/plugincfg"
@@ -123,9 +122,6 @@ func serve(conf *precheck.Source, last string) {
 		fmt.Fprintf(os.Stderr, "%s: guests that use up their processors may delay answers: %v\n", caddy.AppName, err)
 	}
 	process.PaceGC()
-	if _, err := maxprocs.Set(maxprocs.Logger(stdlog.Printf)); err != nil {
-		clog.Warningf("Failed to set GOMAXPROCS: %v", err)
-	}
 	if err := lifecycle.Start(conf, last); err != nil {
 		fatal(err)
 	}

@@ -68,7 +68,7 @@ func newPuntingSwitch(b *testing.B) *puntingSwitch {
 	var current atomic.Pointer[openflow.Conn]
 	current.Store(conn)
 	s.intake = punt.NewIntake(punt.Bridge{
-		Name: "br-bench", Tally: metric.NewTally("br-bench"), Refusals: new(refusals.ThrottleLog), Watch: &s.feed, Ports: &s.owners,
+		Name: "br-bench", Tally: metric.NewTally("br-bench"), Refusals: new(refusals.Ledger), Watch: &s.feed, Ports: &s.owners,
 		Conn: &current, Draining: new(atomic.Bool),
 	})
 	channel := s.intake.NewChannel(conn, func(uint64) {})

@@ -27,15 +27,15 @@ func TestStopTwice(t *testing.T) {
 	released()
 }
 
-// An instance whose start has failed is shut down once: by the one before, which answers again, and
-// not by the end of its start.
+// An instance whose start has failed after its takeOver is shut down once, after the instance before has rolled
+// back.
 func TestStopAfterRollBack(t *testing.T) {
 	s, released := closedServer(t)
 	failed, before := &instance{servers: []*server{s}}, &instance{}
 	running.Lock()
 	running.serving = failed
 	running.Unlock()
-	for _, f := range []func() error{before.rollBack, failed.undoTakeOver, before.stop} {
+	for _, f := range []func() error{before.rollBack, failed.stop, before.stop} {
 		if err := f(); err != nil {
 			t.Error(err)
 		}
@@ -43,13 +43,16 @@ func TestStopAfterRollBack(t *testing.T) {
 	released()
 }
 
-// A start that fails leaves no plugin that is said to be enabled, also where there was no server
-// before.
+// A start that fails leaves no series of coredns_plugin_enabled, also if it was the first start.
 func TestFailedStartEnablesNothing(t *testing.T) {
 	s, released := closedServer(t)
 	of := prometheus.Labels{"server": "ofpunt://br-closed"}
 	vars.PluginEnabled.WithLabelValues("ofpunt://br-closed", ".", "", name).Set(1)
-	if err := (&instance{servers: []*server{s}}).undoTakeOver(); err != nil {
+	in := &instance{servers: []*server{s}}
+	running.Lock()
+	running.serving = in
+	running.Unlock()
+	if err := in.stop(); err != nil {
 		t.Error(err)
 	}
 	if left := vars.PluginEnabled.DeletePartialMatch(of); left > 0 {

@@ -46,11 +46,12 @@ func (in *instance) checkControl() error {
 }
 
 // useControl opens the control socket at a path, and closes the socket before. With an empty path there is
-// none. wait is the argument of control.Server.Use.
+// none. The process stores past queries while it has a socket. wait is the argument of control.Server.Use.
 func useControl(path string, wait bool) error {
 	if err := control.Process.Use(path, wait, log); err != nil {
 		return fmt.Errorf("ofpunt: control: %w", err)
 	}
+	running.feed.Remember(path != "") // without a socket nobody can ask for past queries
 	return nil
 }
 

@@ -17,7 +17,7 @@
 //	setup           one block is parsed                      setup.go, chain.NewBlock
 //	finishParsing   blocks are checked, our handlers added   instance.go, chain.Prepare
 //	build           servers are compiled                     instance.go, chain.Compile
-//	takeOver        the bridges get the new servers          instance.go, bridge.Registry.Serve
+//	takeOver        the bridges get the new servers          process.go switchTo, bridge.Registry.Serve
 //	shutDown        the old servers drain                    instance.go, bridge.Registry.Stop
 //
 // A reload (SIGUSR1 or the plugin reload, in internal/lifecycle) calls [Try] first: it checks that what the

@@ -22,8 +22,8 @@ import (
 //
 //	start             build, takeOver
 //	reload            build(new), takeOver(new), stop(old)
-//	failed reload     build(new)?, takeOver(new)?, rollBack(old)?, undoTakeOver(new) after its takeOver
-//	failed start      build?, takeOver?, undoTakeOver after takeOver
+//	failed reload     build(new)?, takeOver(new)?, rollBack(old)?, stop(new) after its takeOver
+//	failed start      build?, takeOver?, stop after takeOver
 //	end               stop
 type instance struct {
 	blocks []*chain.Block
@@ -118,10 +118,8 @@ func (in *instance) takeOver() error {
 	}
 	for _, s := range in.servers {
 		running.bridges.AwaitDatabases(s.Server)
-		running.bridges.Serve(s.Server)
-		s.chains.SetEnabled()
 	}
-	running.serving = in
+	running.switchTo(in)
 	return nil
 }
 
@@ -144,77 +142,41 @@ func (in *instance) bridges() (all []*bridge.Server) {
 	return all
 }
 
-// undoTakeOver shuts this instance down after a start that has failed behind its takeOver, unless
-// the instance before has rolled that back.
-func (in *instance) undoTakeOver() error {
-	running.Lock()
-	if !in.released {
-		in.clearEnabled()
-	}
-	running.Unlock()
-	return in.stop()
-}
-
-// clearEnabled undoes SetEnabled of all servers.
-func (in *instance) clearEnabled() {
-	for _, s := range in.servers {
-		s.chains.ClearEnabled()
-	}
-}
-
-// rollBack has this instance's servers answer again, after the start of another one has failed
-// behind its takeOver.
+// rollBack has this instance's servers answer again, after the start of the next instance has failed. If that
+// instance had taken over, its stop follows.
 func (in *instance) rollBack() error {
 	running.Lock()
 	defer running.Unlock()
 	if in.released {
 		return nil
 	}
-	failed := running.serving
-	if failed != nil && failed != in {
-		failed.clearEnabled()
-	}
-	for _, s := range in.servers {
-		s.chains.SetEnabled()
-	}
+	running.switchTo(in)
 	if err := useControl(controlPath(in.bridges()), true); err != nil {
 		log.Warningf("Control socket: %v", err)
-	}
-	if failed == in {
-		return nil
-	}
-	for _, s := range in.servers {
-		running.bridges.Serve(s.Server)
-	}
-	running.serving = in
-	if failed != nil {
-		failed.shutDown(in)
-		failed.released = true
 	}
 	return nil
 }
 
-// stop shuts this instance down, once. On a reload another instance has the bridges before that.
+// stop shuts this instance down, unless that has been done. On a reload another instance has the bridges
+// before.
 func (in *instance) stop() error {
 	running.Lock()
 	defer running.Unlock()
 	if in.released {
 		return nil
 	}
-	successor := running.serving
-	if successor == in {
-		successor, running.serving = nil, nil
+	if running.serving == in {
+		running.switchTo(nil)
 	}
-	in.shutDown(successor)
-	in.released = true
-	if successor == nil {
+	in.shutDown(running.serving)
+	if running.serving == nil {
 		_ = useControl("", false) // to close it never fails
 	}
 	return nil
 }
 
-// shutDown drains and closes this instance's servers, and the bridges that successor has no
-// server for; nil has none.
+// shutDown drains and closes this instance's servers, and the bridges for which successor has no server. A nil
+// successor has none.
 func (in *instance) shutDown(successor *instance) {
 	var wg sync.WaitGroup
 	for _, s := range in.servers {
@@ -223,6 +185,7 @@ func (in *instance) shutDown(successor *instance) {
 		})
 	}
 	wg.Wait()
+	in.released = true
 }
 
 // has reports whether the instance has a server for the bridge.

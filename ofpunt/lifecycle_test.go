@@ -17,6 +17,7 @@ import (
 	"github.com/coredns/coredns/core/dnsserver"
 	"go.uber.org/goleak"
 
+	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/internal/corefile/corefiletest"
 	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/internal/testkit/golden"
@@ -98,6 +99,61 @@ func TestLifecycleWithoutSwitch(t *testing.T) {
 	}
 	if err := third.Stop(); err != nil {
 		t.Error(err)
+	}
+}
+
+// Whatever step of a start fails, the Corefile before serves its bridges and the next reload succeeds.
+func TestFailedStarts(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	other := strings.ReplaceAll(one, "br-int", "br-other")
+	const noBridge = ".:0 {\n bind 127.0.0.1\n whoami\n}\n"
+	clash := strings.Replace(noBridge, ":0", ":"+strings.TrimPrefix(taken.Addr().String(), "127.0.0.1:"), 1)
+	busy := filepath.Join(t.TempDir(), "none", "control")
+	for _, tt := range []struct{ name, before, failing string }{
+		{"setup, after a bridge", one, "a. {\n offpunt\n}\n" + other},
+		{"build, after a bridge", one, strings.Replace(other, "$SB", "northbound unix:/nb", 1)},
+		{"takeOver, after a bridge", one, strings.Replace(other, "$SOCKETS", "$SOCKETS\n control unix:"+busy, 1)},
+		{"behind takeOver, after a bridge", one, other + clash},
+		{"behind takeOver, of the same bridge", one, one + clash},
+		{"behind takeOver, after no bridge", noBridge, other + clash},
+		{"behind takeOver, first", "", other + clash},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			served := func(want bool) {
+				t.Helper()
+				all := strings.Join(ofpunt.NotReady(), " ")
+				if strings.Contains(all, "br-int") != want || strings.Contains(all, "br-other") {
+					t.Errorf("bridges not ready: %s", all)
+				}
+			}
+			if tt.before == "" {
+				if _, err := caddy.Start(input(t, tt.failing)); err == nil {
+					t.Fatal("taken")
+				}
+				_ = corefile.StartFailed()
+				served(false)
+				return
+			}
+			i := corefiletest.Start(t, input(t, tt.before))
+			if _, err := i.Restart(input(t, tt.failing)); err == nil {
+				t.Fatal("taken")
+			}
+			served(tt.before == one)
+			next, err := i.Restart(input(t, one))
+			if err != nil {
+				t.Fatal(err)
+			}
+			served(true)
+			next.ShutdownCallbacks()
+			if err := next.Stop(); err != nil {
+				t.Error(err)
+			}
+			served(false)
+		})
 	}
 }
 

@@ -44,6 +44,27 @@ func init() {
 	admin.Register(control.Process, running.bridges, &running.feed)
 }
 
+// switchTo has the servers of next answer for their bridges, instead of the servers of the instance before. A
+// nil next has none. coredns_plugin_enabled then has the plugins of next alone. The lock is held.
+func (p *process) switchTo(next *instance) {
+	previous := p.serving
+	p.serving = next
+	if previous != nil {
+		for _, s := range previous.servers {
+			s.chains.ClearEnabled()
+		}
+	}
+	if next == nil {
+		return
+	}
+	for _, s := range next.servers {
+		s.chains.SetEnabled()
+		if previous != next {
+			p.bridges.Serve(s.Server)
+		}
+	}
+}
+
 // NotReady returns a reason for each bridge of the process that is not served, and one if there
 // is no bridge yet.
 func NotReady() []string { return running.bridges.NotReady() }

@@ -48,7 +48,7 @@ func TakeOverAfter(directive string) {
 			if err := in.takeOver(); err != nil {
 				return err
 			}
-			corefile.OnFailedStart(in.undoTakeOver)
+			corefile.OnFailedStart(in.stop)
 			return nil
 		})
 		return in.finishParsing()

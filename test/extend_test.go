@@ -150,7 +150,7 @@ func TestStockCoreDNS(t *testing.T) {
 	_, lines := documentedFiles(t)
 	// All of CoreDNS's plugins take minutes to build.
 	var list strings.Builder
-	fmt.Fprintf(&list, "metadata:metadata\nofpunt:github.com/puntdns/puntdns/ofpunt\nbind:bind\nerrors:errors\nlog:log\n%s\ncache:cache\nforward:forward\n", strings.Join(lines, "\n"))
+	fmt.Fprintf(&list, "metadata:metadata\nofpunt:github.com/puntdns/puntdns/ofpunt\nbind:bind\nerrors:errors\nlog:log\n%s\ncache:cache\nhosts:hosts\n%s\nforward:forward\n", lines[0], lines[1])
 	m.write("plugin.cfg", list.String())
 	m.golang("0", "run", "directives_generate.go")
 	m.golang("0", "build", "-trimpath", "-ldflags", "-s -w", "-o", "coredns", ".")
@@ -170,7 +170,7 @@ func TestStockCoreDNS(t *testing.T) {
 	}
 
 	port := freePort(t)
-	served := start(fmt.Sprintf(".:%s {\n bind 127.0.0.1\n ovnhosts {\n northbound %s\n default_switch red\n }\n cache\n}\n", port, northbound.Endpoint))
+	served := start(fmt.Sprintf(".:%s {\n bind 127.0.0.1\n ovnhosts {\n northbound %s\n default_switch red\n fallthrough\n }\n cache\n hosts {\n 10.0.0.9 nas.home.arpa\n fallthrough\n }\n private\n}\n", port, northbound.Endpoint))
 	if err := served.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -182,6 +182,11 @@ func TestStockCoreDNS(t *testing.T) {
 	}
 	if err != nil || len(got.Answer) != 1 || got.Answer[0].(*dns.A).A.String() != "10.0.0.21" {
 		t.Errorf("%v, %v", err, got)
+	}
+	for name, rcode := range map[string]int{"nas.home.arpa.": dns.RcodeSuccess, "none.home.arpa.": dns.RcodeNameError} {
+		if got, err = dns.ExchangeContext(within(t, wait), new(dns.Msg).SetQuestion(name, dns.TypeA), "127.0.0.1:"+port); err != nil || got.Rcode != rcode {
+			t.Errorf("%s: %v, %v", name, err, got)
+		}
 	}
 	_ = served.Process.Signal(syscall.SIGTERM)
 	if err := served.Wait(); err != nil {

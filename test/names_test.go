@@ -37,10 +37,9 @@ func answersTo(t *testing.T, g *lab.Guest, questions ...nameQuestion) {
 	}
 }
 
-// rowsOf are the addresses that the DNS rows of the Southbound database have for a
-// name, in the order of the rows' UUIDs.
+// rowsOf returns the addresses that the DNS rows have for a name, in the order of the UUIDs in Northbound.
 func rowsOf(l *lab.Lab, name string) []string {
-	rows := strings.Split(l.SBCTL("--format=csv", "--no-headings", "--data=json", "--columns=_uuid,records", "list", "DNS"), "\n")
+	rows := strings.Split(l.NBCTL("--format=csv", "--no-headings", "--data=json", "--columns=_uuid,records", "list", "DNS"), "\n")
 	slices.Sort(rows) // each begins with its UUID
 	var all []string
 	for _, row := range rows {
@@ -53,8 +52,8 @@ func rowsOf(l *lab.Lab, name string) []string {
 	return all
 }
 
-// Of several rows with one name that with the lowest UUID of the database that is
-// read answers, whatever the order in which they come.
+// Of several rows with one name, the row with the lowest UUID in Northbound answers, whatever the order in which
+// they come. This process reads Southbound, whose rows have other UUIDs before OVN 24.09.2.
 func TestOverlappingRows(t *testing.T) {
 	t.Parallel()
 	l := lab.New(t, lab.Options{})

@@ -108,8 +108,8 @@ func TestNetworkFunction(t *testing.T) {
 
 	functionACL(n, "1002", "active")
 	const sent = `an ACL sends it through a network function, by port "red-fn1", in table `
-	said := says(1, "port red-vm1: a query to 169.254.169.254 is not punted: "+sent, "doctor")
-	if !strings.Contains(said, "port blue-vm1: a query to 169.254.169.254 is punted") {
+	said := says(1, " are not punted: "+sent, "doctor")
+	if !strings.Contains(said, "port blue-vm1: queries to 169.254.169.254 over UDP and TCP, to fd00::254 over UDP and TCP are punted") {
 		t.Errorf("doctor says of the other tenant\n%s", said)
 	}
 	for _, args := range explain {
@@ -126,7 +126,7 @@ func TestNetworkFunction(t *testing.T) {
 		shell(t, n.Lab, b.Text)
 	}
 	n.Sync()
-	says(0, "port red-vm1: a query to 169.254.169.254 is punted", "doctor")
+	says(0, "port red-vm1: queries to 169.254.169.254 over UDP and TCP, to fd00::254 over UDP and TCP are punted", "doctor")
 	for _, args := range explain {
 		says(0, "NOERROR 192.0.2.5", args...)
 	}
@@ -139,7 +139,7 @@ func TestNetworkFunction(t *testing.T) {
 
 	functionACL(n, "1004", "inactive")
 	for _, args := range explain {
-		showsStage("ls_in_acl_eval", says(1, "or sends it through a network function that is not active, in table ", args...))
+		showsStage("ls_in_acl_eval", says(1, "an ACL sends it through a network function that is not active (row ", args...))
 	}
 	s.endWell()
 	s.toldTimes(t, 1, `switch "red" \(`)

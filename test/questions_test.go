@@ -23,32 +23,32 @@ type strangeQuestion struct {
 	query []byte // its ID is put in later
 	// want is the answer of puntdns as strangeAnswer writes it, empty for none. It has
 	// no "ra": each has that where somebody stands behind, but for other opcodes.
-	want string
-	fate strangeFate
+	want    string
+	outcome strangeOutcome
 	// alone is the answer where no plugin stands behind ovnhosts and it is another.
 	alone string
 }
 
-// strangeFate is what becomes of a query, by result and reason of the metric.
-type strangeFate struct {
+// strangeOutcome is what becomes of a query, by result and reason of the metric.
+type strangeOutcome struct {
 	service, hijack string
 	// upstream is whether forward asks for it in service mode.
 	upstream bool
 }
 
 var (
-	strangeAnswered  = strangeFate{service: "answered chain", hijack: "answered chain"}
-	strangeUpstream  = strangeFate{service: "answered chain", hijack: "resumed chain", upstream: true}
-	strangeOwn       = strangeFate{service: "answered chain", hijack: "resumed chain"} // below the asker's domain
-	strangeForeign   = strangeFate{service: "answered chain", hijack: "resumed class"}
-	strangeElsewhere = strangeFate{service: "answered chain", hijack: "resumed class", upstream: true}
-	strangeMalformed = strangeFate{service: "refused malformed", hijack: "resumed malformed"}
-	strangeOpcode    = strangeFate{service: "refused opcode", hijack: "resumed opcode"}
-	strangeNoData    = strangeFate{service: "refused type", hijack: "resumed type"}
-	strangeTransfer  = strangeFate{service: "refused transfer", hijack: "resumed transfer"}
-	strangeNoClass   = strangeFate{service: "refused class", hijack: "resumed class"}
-	strangeShort     = strangeFate{service: "dropped short", hijack: "resumed short"}
-	strangeResponse  = strangeFate{service: "dropped response", hijack: "resumed response"}
+	strangeAnswered  = strangeOutcome{service: "answered chain", hijack: "answered chain"}
+	strangeUpstream  = strangeOutcome{service: "answered chain", hijack: "resumed chain", upstream: true}
+	strangeOwn       = strangeOutcome{service: "answered chain", hijack: "resumed chain"} // below the asker's domain
+	strangeForeign   = strangeOutcome{service: "answered chain", hijack: "resumed class"}
+	strangeElsewhere = strangeOutcome{service: "answered chain", hijack: "resumed class", upstream: true}
+	strangeMalformed = strangeOutcome{service: "refused malformed", hijack: "resumed malformed"}
+	strangeOpcode    = strangeOutcome{service: "refused opcode", hijack: "resumed opcode"}
+	strangeNoData    = strangeOutcome{service: "refused type", hijack: "resumed type"}
+	strangeTransfer  = strangeOutcome{service: "refused transfer", hijack: "resumed transfer"}
+	strangeNoClass   = strangeOutcome{service: "refused class", hijack: "resumed class"}
+	strangeShort     = strangeOutcome{service: "dropped short", hijack: "resumed short"}
+	strangeResponse  = strangeOutcome{service: "dropped response", hijack: "resumed response"}
 )
 
 // Names: one of the asker's switch, one that has more addresses than fit, and one
@@ -366,7 +366,7 @@ func testQuestionsService(t *testing.T, n *routed, s *server, resolver string, u
 			switch {
 			case upstream == nil && q.alone != "":
 				answer = q.alone
-			case upstream != nil && answer != "" && q.fate != strangeOpcode:
+			case upstream != nil && answer != "" && q.outcome != strangeOpcode:
 				answer = strangeRecursive + answer
 			}
 			query := client.send(t, q.query)
@@ -374,11 +374,11 @@ func testQuestionsService(t *testing.T, n *routed, s *server, resolver string, u
 				client.want(t, query, answer)
 			}
 			client.mark(t)
-			before = s.tell(t, before, strangeCounted(q.fate.service))
+			before = s.tell(t, before, strangeCounted(q.outcome.service))
 			if upstream == nil {
 				return
 			}
-			if q.fate.upstream {
+			if q.outcome.upstream {
 				m := new(dns.Msg)
 				if err := m.Unpack(query); err != nil {
 					t.Fatal(err)
@@ -402,11 +402,11 @@ func testQuestionsHijack(t *testing.T, n *routed, s *server, server string) {
 			client := newStrangeClient(t, n.vm, server, 2*i)
 			client.ra = strangeRecursive
 			query := client.send(t, q.query)
-			if q.fate.hijack == strangeAnswered.hijack {
+			if q.outcome.hijack == strangeAnswered.hijack {
 				client.want(t, query, strangeRecursive+q.want)
 			}
 			client.mark(t)
-			now := s.tell(t, before, strangeCounted(q.fate.hijack))
+			now := s.tell(t, before, strangeCounted(q.outcome.hijack))
 			resumed := now.since(before)[strangeAnswered.hijack] == 1
 			before = now
 			if !resumed {
@@ -422,9 +422,9 @@ func testQuestionsHijack(t *testing.T, n *routed, s *server, server string) {
 }
 
 // strangeCounted is the packet-ins of a query and of a mark.
-func strangeCounted(fate string) outcomes {
+func strangeCounted(outcome string) outcomes {
 	o := outcomes{strangeAnswered.service: 1}
-	o[fate]++
+	o[outcome]++
 	return o
 }
 

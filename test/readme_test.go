@@ -18,10 +18,11 @@ var varying = []struct {
 	pattern *regexp.Regexp
 	word    string
 }{
-	{regexp.MustCompile(`\b\d\d:\d\d:\d\d\.\d{6}\b`), "TIME"},
+	{regexp.MustCompile(`\b\d\d:\d\d:\d\d\.\d{3}\b`), "TIME"},
 	{regexp.MustCompile(`\b\d+(?:\.\d+)?(?:us|ms|s)\b`), "DURATION"},
 	{regexp.MustCompile(`\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`), "UUID"},
 	{regexp.MustCompile(`\b0x[0-9a-f]{6,16}\b`), "COOKIE"},
+	{regexp.MustCompile(`\brow [0-9a-f]{8}\b`), "row HINT"},
 	{regexp.MustCompile(`(\d):\d{4,5}\b`), "$1:PORT"},
 	{regexp.MustCompile(` {2,}`), " "},
 }
@@ -142,7 +143,7 @@ func (in *installation) watches(s shown) {
 	if err := watch.WaitLog(within(in.t, wait), `(?m)^TIME `); err != nil {
 		in.t.Fatalf("%v\n%s", err, watch.Log())
 	}
-	const port, qtype, name = 2, 7, 8 // columns
+	const port, qtype, name = 2, 3, 5 // columns
 	_, lines, _ := strings.Cut(s.prints, "\n")
 	for line := range strings.Lines(lines) {
 		f := strings.Fields(line)

@@ -334,7 +334,7 @@ func watchPuntctl(t *testing.T, w *watched) {
 	ended := make(chan int, 1)
 	var errs bytes.Buffer
 	go func() {
-		status := puntctl.Run("test", []string{"watch", "--socket", w.socket, "-n", "2", "--name", "db.internal", "--port", "red-vm1"}, in, &errs)
+		status := puntctl.Run("test", []string{"watch", "--socket", w.socket, "-n", "2", "-o", "wide", "--name", "db.internal", "--port", "red-vm1"}, in, &errs)
 		in.Close()
 		ended <- status
 	}()
@@ -351,11 +351,18 @@ func watchPuntctl(t *testing.T, w *watched) {
 		t.Errorf("exit status %d, %q, %q", status, shown, errs.String())
 	}
 	for _, line := range shown {
-		if f := strings.Fields(line); len(f) != 12 || f[2] != "red-vm1" || f[3] != "red" || f[9] != "NOERROR" || f[10] != "Corefile.puntdns:12" {
+		if f := strings.Fields(line); len(f) != 12 || f[2] != "red-vm1" || f[3] != "red" || f[8] != "NOERROR" || f[9] != "Corefile.puntdns:12" {
 			t.Errorf("%q", line)
 		}
 	}
 	t.Logf("puntctl watch\n%s", strings.Join(shown, "\n"))
+
+	// The queries are over, and puntdns has stored them.
+	var past bytes.Buffer
+	status := puntctl.Run("test", []string{"watch", "--socket", w.socket, "--last", "1", "--no-follow", "--name", "db.internal", "-o", "json"}, &past, &errs)
+	if n := strings.Count(past.String(), `"name":"db.internal."`); status != 0 || n != 1 {
+		t.Errorf("exit status %d, %d past queries, want 1\n%s%s", status, n, past.String(), errs.String())
+	}
 
 	// Somebody asks while top counts for a second.
 	stop := make(chan struct{})
@@ -376,7 +383,7 @@ func watchPuntctl(t *testing.T, w *watched) {
 	}()
 	var top api.Top
 	o := &operator{t, w.Lab, w.socket}
-	status := o.ask(&top, "top", "--once", "--interval", "1", "--by", "guests,names", "--limit", "5")
+	status = o.ask(&top, "top", "--once", "--interval", "1", "--by", "guests,names", "--limit", "5")
 	text, _, _ := o.run("top", "--once", "--interval", "1")
 	close(stop)
 	<-done

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package linked tells what is linked into a Go program: modules, which of them needs which, and
-// under which licences.
+// Package linked lists the modules that are linked into a Go program, their dependencies, and their licences.
 //
 //	program ──debug/buildinfo──► modules and their versions
 //	        ──go list──────────► packages, and where their source is ──► licence files
 //
-// What the linker has recorded in the program counts. The source is that in the cache of modules,
-// so the program has to be one of this checkout, built by the Go that is found here.
+// The list follows the record of the linker in the program. The source comes from the module cache, so the
+// program has to be built from this checkout, by the Go found here.
 package linked
 
 import (
@@ -30,20 +29,20 @@ import (
 // Std is the path of the module that stands for Go's standard library.
 const Std = "std"
 
-// Module is a module of which some package is linked.
+// Module is a module with at least one linked package.
 type Module struct {
-	// Path is that of go.mod, or Std.
+	// Path is the module path, or Std.
 	Path string
-	// Version is that of go.mod, as v1.2.3, and of Std that of Go, as 1.2.3. It is empty for the
-	// module of the program itself.
+	// Version is the version in go.mod, such as v1.2.3, or the Go version for Std, such as 1.2.3. It is empty
+	// for the main module.
 	Version string
-	// Sum is that of go.sum, as h1:BASE64; empty for Std and the module of the program itself.
+	// Sum is the checksum in go.sum, such as h1:BASE64. It is empty for Std and the main module.
 	Sum string
-	// Needs are the paths of the modules whose packages those of this one import, sorted, but for
-	// Std, which all of them import.
+	// Needs are the sorted paths of the modules whose packages this module imports. Std is left out: all
+	// modules import it.
 	Needs []string
-	// Texts are the licence files of the linked packages and of the folders above them, sorted by
-	// name. One of them at least has a licence.
+	// Texts are the licence files of the linked packages and of the folders above them, sorted by name. At
+	// least one has a licence.
 	Texts []Text
 }
 
@@ -54,7 +53,7 @@ func (m *Module) String() string {
 	return m.Path + " " + m.Version
 }
 
-// Licences are the SPDX identifiers of the licences of a module, sorted.
+// Licences returns the sorted SPDX identifiers of the module's licences.
 func (m *Module) Licences() []string {
 	ids := map[string]bool{}
 	for _, t := range m.Texts {
@@ -65,8 +64,8 @@ func (m *Module) Licences() []string {
 	return slices.Sorted(maps.Keys(ids))
 }
 
-// Expression is the SPDX licence expression (SPDX 2.3, annex D) for all modules together. Where a
-// module lets its user choose among licences, it names all of them.
+// Expression returns the SPDX licence expression (SPDX 2.3, annex D) for all modules together. If a module
+// offers a choice of licences, Expression names all of them.
 func Expression(modules []*Module) string {
 	ids := map[string]bool{}
 	for _, m := range modules {
@@ -77,12 +76,12 @@ func Expression(modules []*Module) string {
 	return strings.Join(slices.Sorted(maps.Keys(ids)), " AND ")
 }
 
-// ErrNoProgram says that a file is no program of Go.
+// ErrNoProgram means that a file is not a Go program.
 var ErrNoProgram = errors.New("no program of Go")
 
-// Read returns the modules of a program, its own first, then sorted by path. The error is
-// ErrNoProgram for any other file. Where a module has no licence file, or one with a licence that
-// is not in [Allowed], the error names it.
+// Read returns the modules of a program: the main module first, then sorted by path. The error is
+// ErrNoProgram for any other file. The error names each module that has no licence file, or a licence outside
+// Allowed.
 func Read(file string) ([]*Module, error) {
 	info, err := buildinfo.ReadFile(file)
 	if err != nil {
@@ -106,7 +105,7 @@ func Read(file string) ([]*Module, error) {
 	return modules, errors.Join(problems...)
 }
 
-// recorded returns the modules that the linker has recorded, without texts.
+// recorded returns the modules that the linker has recorded, without Texts and Needs.
 func recorded(info *debug.BuildInfo) []*Module {
 	all := []*Module{{Path: Std, Version: strings.TrimPrefix(goVersion(info.GoVersion), "go")}}
 	for _, d := range info.Deps {
@@ -117,7 +116,7 @@ func recorded(info *debug.BuildInfo) []*Module {
 	return append([]*Module{{Path: info.Main.Path}}, all...)
 }
 
-// goVersion is a version of Go without the experiments that may follow it.
+// goVersion returns a Go version without the experiments that may follow it.
 func goVersion(text string) string {
 	version, _, _ := strings.Cut(text, " ")
 	return version
@@ -129,7 +128,7 @@ type pkg struct {
 	Dir        string
 	Standard   bool
 	Imports    []string
-	ImportMap  map[string]string // the paths in the source whose packages have another one
+	ImportMap  map[string]string // package paths by import paths, where they differ
 	Module     *struct {
 		Path, Version, Dir string
 		Main               bool
@@ -139,7 +138,6 @@ type pkg struct {
 	root string
 }
 
-// module is the path of the package's module.
 func (p *pkg) module() string {
 	switch {
 	case p.Standard:
@@ -150,8 +148,7 @@ func (p *pkg) module() string {
 	return p.Module.Path
 }
 
-// list returns the packages of a program by their paths. They are those of the platform and the
-// tags that it was built for.
+// list returns the packages of a program by path, for the platform and the tags of the program.
 func list(info *debug.BuildInfo) (map[string]*pkg, error) {
 	env := os.Environ()
 	args := []string{"list", "-deps", "-json=ImportPath,Dir,Standard,Imports,ImportMap,Module"}
@@ -173,7 +170,7 @@ func list(info *debug.BuildInfo) (map[string]*pkg, error) {
 	if goVersion(version) != goVersion(info.GoVersion) {
 		return nil, fmt.Errorf("built by %s; expected %s, which is found here", info.GoVersion, version)
 	}
-	// The program's own go.mod says which versions are linked, not the go.mod of this package.
+	// The go.mod of the program decides which versions are linked, not the go.mod of this package.
 	if out, err = run("", env, "list", "-m", "-f", "{{.Dir}}", info.Main.Path); err != nil {
 		return nil, err
 	}
@@ -195,7 +192,7 @@ func list(info *debug.BuildInfo) (map[string]*pkg, error) {
 	}
 }
 
-// run runs the go command in a folder, where an empty one is the current.
+// run runs the go command in dir, or in the current folder if dir is empty.
 func run(dir string, env []string, args ...string) ([]byte, error) {
 	var stderr bytes.Buffer
 	cmd := exec.Command("go", args...)
@@ -207,8 +204,8 @@ func run(dir string, env []string, args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// compare returns an error where the packages are not of the modules that are recorded: then the
-// source here is not that of the program.
+// compare returns an error if go list and the linker disagree about a module or its version: the source here
+// is then not the source of the program.
 func compare(modules []*Module, packages map[string]*pkg) error {
 	here := map[string]string{}
 	for _, p := range packages {
@@ -237,7 +234,6 @@ func compare(modules []*Module, packages map[string]*pkg) error {
 	return nil
 }
 
-// link sets which modules need which.
 func link(modules []*Module, packages map[string]*pkg) {
 	needs := map[string]map[string]bool{}
 	for _, p := range packages {
@@ -257,16 +253,15 @@ func link(modules []*Module, packages map[string]*pkg) {
 	}
 }
 
-// folder is one that may have licence files.
 type folder struct {
 	path string
-	// name is that of the folder within the module, "." for that of the module.
+	// name is the path of the folder within the module, "." for the folder of the module.
 	name string
 }
 
-// foldersOf returns the folders of a module's packages, and those above them within the module,
-// sorted. Of Go these are its own, and what it has in src/vendor of other modules: the licence in
-// crypto/internal/boring is that of an object file which is not linked, see list.
+// foldersOf returns the folders of a module's packages, and the folders above them within the module, sorted.
+// For Std, only GOROOT and the packages in src/vendor count: the licence in crypto/internal/boring covers an
+// object file that is not linked, see list.
 func foldersOf(m *Module, packages map[string]*pkg) (all []folder) {
 	names := map[string]string{}
 	for _, p := range packages {

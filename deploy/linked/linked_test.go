@@ -27,8 +27,8 @@ func build(t *testing.T, name string) string {
 	return file
 }
 
-// TestRead reads the program that is shipped: each licence that comes to those below is to be
-// looked at by somebody.
+// TestRead reads the program that is shipped. A person has to read each licence that is added to the list
+// below.
 func TestRead(t *testing.T) {
 	file := build(t, "puntdns")
 	modules, err := Read(file)
@@ -58,7 +58,7 @@ func TestRead(t *testing.T) {
 	for path, want := range map[string][]string{
 		// A notice beside the licence.
 		"github.com/coreos/go-systemd/v22": {"LICENSE", "NOTICE"},
-		// A package within the module that has a licence of its own.
+		// A package within the module with another licence than the module.
 		"github.com/prometheus/client_golang": {"LICENSE", "NOTICE", "internal/github.com/golang/gddo/LICENSE"},
 	} {
 		if got := names(path); !slices.Equal(got, want) {
@@ -85,7 +85,7 @@ func TestReadNoProgram(t *testing.T) {
 	}
 }
 
-// TestCompare compares what is linked with the source that is here.
+// TestCompare compares the linked packages with the source on this machine.
 func TestCompare(t *testing.T) {
 	modules := []*Module{{Path: "own"}, {Path: "a", Version: "v1"}, {Path: Std, Version: "1.2.3"}}
 	source := func(versions ...string) map[string]*pkg {

@@ -15,21 +15,20 @@ import (
 	"github.com/google/licensecheck"
 )
 
-// Allowed are the SPDX identifiers of the licences under which something may be linked: those
-// that ask for no more than that their text, notices, and where to get the source go with the
-// program.
+// Allowed are the SPDX identifiers of the licences that linked code may have. They only demand that the
+// program comes with their text, the notices, and the place of the source.
 var Allowed = []string{"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "ISC", "MIT", "MPL-2.0"}
 
-// Text is a file that has to go with a program.
+// Text is a file that has to accompany a program.
 type Text struct {
-	// Name is that of the file within its module.
+	// Name is the path of the file within its module.
 	Name string
-	// Content is what it says, as it is written, but for space at its end.
+	// Content is the text without trailing space.
 	Content string
-	// Licences are the SPDX identifiers of the licences in it, sorted. It is empty for a notice,
-	// a list of authors or a grant of patents.
+	// Licences are the sorted SPDX identifiers of the licences in the text. It is empty for a notice, a list
+	// of authors or a grant of patents.
 	Licences []string
-	// Spans are where in Content these licences stand, in order.
+	// Spans are the places of the licences in Content, in order.
 	Spans []Span
 }
 
@@ -42,15 +41,16 @@ type Span struct {
 var (
 	licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|unlicense)s?([-._].*)?$`)
 	noticeFile  = regexp.MustCompile(`(?i)^(notice|patents|copyright|authors)([-._].*)?$`)
-	// sourceFile matches what is named for a licence and is part of a program.
+	// sourceFile matches source files whose name begins like the name of a licence file.
 	sourceFile = regexp.MustCompile(`(?i)\.(go|s|c|h|sh|py|json|ya?ml|tmpl|tpl)$`)
 )
 
-// leastCovered is how much of a licence file has to be text of known licences, in percent. The
-// rest may be a preface such as that of LICENSE in go.yaml.in/yaml/v3, which has 85.
+// leastCovered is how much of a licence file has to be text of known licences, in percent. The rest may be a
+// preface: LICENSE of go.yaml.in/yaml/v3 has 85.
 const leastCovered = 80
 
-// texts returns the licence files of a module that are in these folders.
+// texts returns the licence files of a module in these folders. The error also says if the folder of the
+// module has none.
 func texts(module string, folders []folder) (all []Text, err error) {
 	licensed := false
 	var problems []error
@@ -69,7 +69,7 @@ func texts(module string, folders []folder) (all []Text, err error) {
 	return all, errors.Join(problems...)
 }
 
-// texts returns the licence files of one folder. The error names those that are not in order.
+// texts returns the licence files of one folder. The error names the files that classify refuses.
 func (f folder) texts() (all []Text, err error) {
 	entries, err := os.ReadDir(f.path)
 	if err != nil {
@@ -96,14 +96,14 @@ func (f folder) texts() (all []Text, err error) {
 	return all, errors.Join(problems...)
 }
 
-// classify finds the licences in a text. The error says which of them are not allowed, or that too
-// much of the text is of no known licence.
+// classify finds the licences in a text. The error names a licence that is not allowed, or says that known
+// licences cover too little of the text.
 func (t *Text) classify() error {
 	found := licensecheck.Scan([]byte(t.Content))
 	ids := map[string]bool{}
 	for _, m := range found.Match {
 		if m.IsURL {
-			continue // it refers to a licence, and is none
+			continue // a URL only refers to a licence
 		}
 		if !slices.Contains(Allowed, m.ID) {
 			return fmt.Errorf("%s has the licence %s; expected one of %s", t.Name, m.ID, strings.Join(Allowed, ", "))

@@ -160,7 +160,7 @@ func TestDescribe(t *testing.T) {
 	}
 	for name, want := range map[string][]string{
 		"puntdns":                {"puntctl", "roots.pem"},
-		"puntctl":                {"github.com/spf13/cobra", "go.yaml.in/yaml/v3", "std"},
+		"puntctl":                {"github.com/rivo/uniseg", "github.com/spf13/cobra", "github.com/spf13/pflag", "go.yaml.in/yaml/v3", "std"},
 		"github.com/spf13/cobra": {"github.com/spf13/pflag", "std"},
 		"std":                    nil,
 	} {

@@ -39,6 +39,7 @@ func (q *Question) target() string {
 func (p *Policy) follow(ctx context.Context, q Question, m *dns.Msg) bool {
 	for links := 0; q.target() != ""; links++ {
 		if links == maxChain {
+			explainChain(ctx, &q)
 			return false
 		}
 		cname, ok := m.Answer[len(m.Answer)-1].(*dns.CNAME)
@@ -82,6 +83,7 @@ func (p *Policy) lookUp(ctx context.Context, q *Question, target string, m *dns.
 	}
 	nested, _ := ctx.Value(dnsserver.LoopKey{}).(int)
 	if nested >= maxChain {
+		explainChain(ctx, q)
 		return false
 	}
 	ctx = context.WithValue(ctx, dnsserver.LoopKey{}, nested+1)

@@ -3,6 +3,8 @@
 package authority
 
 import (
+	"context"
+	"fmt"
 	"strings"
 
 	"github.com/miekg/dns"
@@ -40,5 +42,15 @@ func explainReply(x *explain.Step, m *dns.Msg, table string) {
 	if table == "" {
 		table = "no table"
 	}
+	if len(data) == 0 {
+		data = []string{"without records"}
+	}
 	x.Notef("answers %s %s (from %s)", dns.RcodeToString[m.Rcode], strings.Join(data, " "), table)
+}
+
+// explainChain finds that the aliases of a question lead nowhere. q is the question behind maxChain of them.
+func explainChain(ctx context.Context, q *Question) {
+	explain.Of(ctx).Find(explain.Finding{
+		Code: explain.Alias, Text: fmt.Sprintf("the CNAME records lead in a circle, or are more than %d, which is the most that are followed: %s is an alias, too", maxChain, q.State.Name()),
+	})
 }

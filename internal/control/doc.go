@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package control is the unix socket by which an operator asks this process, with puntctl or with
-// curl: HTTP with JSON. It knows nothing of OVN, OpenFlow and DNS. Those who have something to
-// tell add it to a [Server]: a part of the status, an answer, or a stream.
+// Package control is the unix socket through which an operator queries this process, with puntctl or curl:
+// HTTP with JSON. It knows nothing of OVN, OpenFlow and DNS. Other packages add to a [Server] a part of the
+// status, an answer, or a stream.
 //
 //	puntctl, curl ──► socket ──screen──► http.Server ──► AddStatus, Answer, Stream
 //	                  0600,    who is it? limits of      what the owners of the state

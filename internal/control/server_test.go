@@ -31,7 +31,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // patience bounds what a test waits for.
 const patience = time.Minute
 
-// quiet is a Logger that keeps what it is given.
+// quiet is a Logger that records its lines.
 type quiet struct{ t *testing.T }
 
 func (q quiet) Infof(format string, args ...any)    { q.t.Logf(format, args...) }
@@ -79,7 +79,7 @@ func (r *rig) dial() net.Conn {
 	return c
 }
 
-// get asks on a connection of its own.
+// get sends one request on a new connection.
 func (r *rig) get(path string) (status int, body string) {
 	r.t.Helper()
 	status, body, err := getAt(r.path, path)
@@ -128,7 +128,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// What a problem may come of stands before it, in whatever order the owners tell theirs.
+// The cause of a problem stands before the problem, in whatever order the packages report them.
 func TestOrderOfProblems(t *testing.T) {
 	r := newRig(t)
 	for _, codes := range [][]string{{api.CodeNotServed, api.CodeUnserved}, {api.CodeDatabase}, {api.CodeSwitch, api.CodeBinding}} {
@@ -235,7 +235,7 @@ func TestSlowClients(t *testing.T) {
 	})
 }
 
-// More connections than there is room for are told so, and there is room again when some end.
+// Connections over the bound get an error, and new connections succeed when some end.
 func TestManyConnections(t *testing.T) {
 	r := newRig(t)
 	r.timeouts.header = time.Hour // they stay open on a machine that stalls, too
@@ -249,7 +249,7 @@ func TestManyConnections(t *testing.T) {
 	if !strings.Contains(body, fmt.Sprint(maxConnections)) {
 		t.Errorf("%d %s", status, body)
 	}
-	// Beyond those that are told are those that are not.
+	// Connections still further over the bound are closed without an answer.
 	for range 1000 {
 		if c, err := net.Dial("unix", r.path); err == nil {
 			open = append(open, c)
@@ -297,7 +297,7 @@ func TestAnswersAtOnce(t *testing.T) {
 	}
 }
 
-// A stream tells that it has begun, sends lines as they come, and says why it ends with the socket.
+// A stream reports that it has begun, sends lines as they come, and reports why it ends with the socket.
 func TestStream(t *testing.T) {
 	r := newRig(t)
 	numbers, ended := make(chan []any), make(chan struct{})

@@ -116,7 +116,7 @@ func TestHeldSocket(t *testing.T) {
 	if err := first.Use("", false, quiet{t}); err != nil {
 		t.Error(err)
 	}
-	// The first has ended: whoever answers now is the second.
+	// The first has ended, so the second answers now.
 	testkit.Eventually(t, "the second", func() bool {
 		status, _, err := getAt(second.path, "/v1/echo")
 		return err == nil && status == 200
@@ -158,7 +158,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// A file that somebody has removed comes back at a reload, and that of another process stays.
+// A reload creates a socket again whose file was removed, and leaves the socket of another process.
 func TestRemovedFile(t *testing.T) {
 	r := newRig(t)
 	r.open()

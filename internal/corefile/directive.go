@@ -9,9 +9,8 @@
 //	    }
 //	}
 //
-// The plugins of this project share it, so that their errors have one form: file and line,
-// what was found, and what was expected. It knows no properties but those of
-// TLS.
+// The plugins of this project share it, so that their errors have one form: file and line, what was found,
+// and what was expected. The package has no properties except the TLS properties.
 package corefile
 
 import (
@@ -25,12 +24,12 @@ import (
 
 // Directive is one directive as it was read. It is immutable.
 type Directive struct {
-	// Name and Words are those of its first line.
+	// Name and Words are the words of the first line.
 	Name  string
 	Words []string
-	// At is the line where it begins.
+	// At is the first line of the directive.
 	At Position
-	// properties are those that it gives, by name.
+	// properties are the given properties, by name.
 	properties map[string]property
 }
 
@@ -43,8 +42,8 @@ type Position struct {
 // String implements fmt.Stringer: FILE:LINE.
 func (p Position) String() string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
 
-// property is one property as it was read. The words of one that is there more than once are those
-// of all its lines and blocks, what is in these included, and its position is that of the first.
+// property is one property as it was read. If a property is given more than once, words has the words of all
+// its lines and blocks, and at is the position of the first.
 type property struct {
 	at    Position
 	words []string
@@ -54,10 +53,9 @@ type property struct {
 // was found and what was expected.
 type Parser func(words []string) error
 
-// BlockParser begins a property that has a block of its own, and may be given more than once.
-// It takes the words behind the name and the line where they are, and returns the parsers of
-// what is in the block, and what is called at the end of the block. The errors are those of a
-// Parser.
+// BlockParser begins a property that has a block and may be given more than once. It gets the words after the
+// name and their line. It returns the parsers of the properties in the block, and end, which Read calls at
+// the end of the block. Its errors have the form of the errors of a Parser.
 type BlockParser func(words []string, at Position) (properties map[string]Parser, end func() error, err error)
 
 // Read reads the directive that c stands before, which must be the only one of its name
@@ -105,8 +103,8 @@ func readDirective(c *caddy.Controller, first Parser, properties map[string]Pars
 	return nil, c.Errf("%s is given twice in one server block, expected once", d.Name)
 }
 
-// readProperty reads the property that c stands at, and adds it to given. Errors name the property
-// behind prefix, and of an unknown one those of properties and others.
+// readProperty reads the property at c and adds it to given. Errors name the property after prefix. The error
+// for an unknown property lists properties and others.
 func readProperty(c *caddy.Controller, prefix string, properties map[string]Parser, repeatable, others []string, given map[string]property) (property, error) {
 	name := c.Val()
 	parse, known := properties[name]
@@ -215,9 +213,8 @@ func Differences(a, b *Directive) []string {
 	})
 }
 
-// Errorf returns an error about a property, for what is checked after Read. Its form is
-// FILE:LINE - DIRECTIVE: PROPERTY: ... The line is that of the directive if it does not
-// give the property.
+// Errorf returns an error about a property, for checks after Read. Its form is FILE:LINE - DIRECTIVE:
+// PROPERTY: ... If the directive does not give the property, LINE is the line of the directive.
 func (d *Directive) Errorf(property, format string, args ...any) error {
 	at := d.At
 	if p, given := d.properties[property]; given {

@@ -98,8 +98,8 @@ func readBlocks(text string) (d *Directive, calls []string, err error) {
 	return d, calls, err
 }
 
-// Blocks are read in the order of the file, any number of them, and what is in one is no property
-// of the directive.
+// Blocks are read in the order of the file, any number of them, and a property in a block is no property of
+// the directive.
 func TestReadBlocks(t *testing.T) {
 	tests := []struct{ name, text, want, wantErr string }{
 		{"none", "punt {\n a 1\n}", "[a[1]]", ""},
@@ -129,7 +129,7 @@ func TestReadBlocks(t *testing.T) {
 	}
 }
 
-// Two directives differ by what is in their blocks, and errors have the line of the first.
+// Two directives differ if their blocks differ, and errors have the line of the first block.
 func TestDifferentBlocks(t *testing.T) {
 	block := "punt {\n c u {\n  a 1\n }\n c v {\n  x 1\n }\n}"
 	a, _, err := readBlocks(block)

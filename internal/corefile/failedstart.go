@@ -9,9 +9,9 @@ import (
 	"github.com/coredns/caddy"
 )
 
-// When a start fails after plugins have opened something, caddy calls no callback of theirs:
-// on a reload those of OnRestartFailed of the Corefile before, which may not have these plugins,
-// and none at the first start. So what undoes a start is kept here until it has succeeded.
+// If a start fails after plugins have opened something, caddy calls none of the callbacks of these plugins.
+// After a reload caddy calls OnRestartFailed of the Corefile before, which may not have these plugins; after
+// a first start it calls nothing. So this file keeps what undoes a start until the start has succeeded.
 
 // underWay is the start of a Corefile that has neither succeeded nor failed yet. caddy starts one
 // at a time.

@@ -45,8 +45,8 @@ func ParseSize(word string) (int64, error) {
 	return 0, errSize
 }
 
-// CheckNetwork returns an error for a word IP/LENGTH that is no network, such as 10.0.0.0/33. CoreDNS takes it for
-// a domain name, which nobody asks for.
+// CheckNetwork returns an error for a word IP/LENGTH that is no network, such as 10.0.0.0/33. CoreDNS would
+// take it for a domain name.
 func CheckNetwork(word string) error {
 	ip, _, _ := strings.Cut(word, "/")
 	_, noAddress := netip.ParseAddr(ip)

@@ -64,7 +64,8 @@ func (e Endpoint) EnsureAccess(ctx context.Context) {
 	}
 }
 
-// mayConnect reports whether access(2) permits a connection to a Unix socket (unix(7)), or can't tell.
+// mayConnect reports whether access(2) permits a connection to a Unix socket (unix(7)), or fails for another
+// reason than permissions.
 func (e Endpoint) mayConnect() bool {
 	return !errors.Is(unix.Access(e.Address, unix.W_OK), unix.EACCES)
 }

@@ -17,8 +17,8 @@ import (
 // dialTimes in the environment has this test binary dial the socket several times, and print the errors.
 const dialTimes = "PUNTDNS_TEST_DIAL_AGAIN"
 
-// A process that may not write to a socket asks systemd for it once, and connects when it has access. The
-// test gives access in the place of systemd's.
+// A process that may not write to a socket asks systemd for access once, and connects when it has access. The
+// test gives access instead of systemd.
 func TestEnsureAccess(t *testing.T) {
 	const user = 64123
 	if path := os.Getenv(dialTimes); path != "" {

@@ -29,10 +29,10 @@ func (b *Backoff) Next() time.Duration {
 // Reset makes the next delay Min again. It is for a success.
 func (b *Backoff) Reset() { b.next = 0 }
 
-// Wait sleeps for the next delay. Its error is that of ctx, which ends it early.
+// Wait sleeps for the next delay. The end of ctx ends it early, with the error of ctx.
 func (b *Backoff) Wait(ctx context.Context) error { return Sleep(ctx, b.Next()) }
 
-// Sleep sleeps for d. Its error is that of ctx, which ends it early.
+// Sleep sleeps for d. The end of ctx ends it early, with the error of ctx.
 func Sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -23,8 +23,8 @@ import (
 	"strings"
 )
 
-// Forms has the forms that Parse accepts, and ActiveForms those of a peer that listens,
-// for error messages and usage texts.
+// Forms lists the forms that Parse accepts, and ActiveForms the forms for a peer that listens, for error
+// messages and usage texts.
 const (
 	ActiveForms = "unix:PATH, tcp:HOST:PORT, ssl:HOST:PORT"
 	Forms       = ActiveForms + ", ptcp:PORT[:HOST] or pssl:PORT[:HOST]"
@@ -54,8 +54,8 @@ func Parse(s string) (Endpoint, error) { return parse(s, Forms) }
 // what the endpoints print.
 func ParseActive(list []string) ([]Endpoint, error) { return ParseEach(splitCommas(unjoined(list))) }
 
-// ParseEach parses several of ActiveForms, each a string of its own: a comma is a part of it.
-// One that is given twice is an error.
+// ParseEach parses several endpoints of ActiveForms, each a string: a comma is a part of it. An endpoint that
+// is given twice is an error.
 func ParseEach(list []string) ([]Endpoint, error) {
 	var all []Endpoint
 	for _, s := range list {
@@ -200,8 +200,9 @@ func (e Endpoint) String() string {
 	return method + port + ":" + host
 }
 
-// CheckSocket returns an error if e is a socket of this node, and there is no file at its path. byDefault is set for
-// an endpoint that nobody has named: without its folder, the daemon is not of this node, and there is no error.
+// CheckSocket returns an error if e is a socket of this node and its path has no file. byDefault is set for
+// an endpoint that the Corefile does not name: if its folder is missing, the daemon does not run on this
+// node, and there is no error.
 func (e Endpoint) CheckSocket(byDefault bool) error {
 	there := func(path string) bool {
 		_, err := os.Stat(path)
@@ -216,9 +217,8 @@ func (e Endpoint) CheckSocket(byDefault bool) error {
 // errNoTLS is a mistake in the configuration, not of the peer.
 var errNoTLS = errors.New("TLS needs a certificate, a key and a CA certificate")
 
-// Dial connects, TLS handshake included, before ctx ends, with EnsureAccess first. cfg is used for TLS endpoints
-// only. Its errors begin with the endpoint; one about permissions is that of
-// ExplainPermission.
+// Dial calls EnsureAccess and connects, TLS handshake included, before ctx ends. Only TLS endpoints use cfg.
+// Its errors begin with the endpoint; ExplainPermission makes the error about permissions.
 func (e Endpoint) Dial(ctx context.Context, cfg *tls.Config) (net.Conn, error) {
 	switch {
 	case e.Listen:

@@ -19,8 +19,7 @@ const (
 // environment, if that is not empty, as in Open vSwitch's own programs (lib/dirs.c.in).
 func OVSSocket(name string) Endpoint { return socket("OVS_RUNDIR", defaultOVSRunDir, name) }
 
-// OVNSocket returns the endpoint of a socket of OVN's, in OVN_RUNDIR likewise
-// (lib/ovn-dirs.c.in of OVN).
+// OVNSocket returns the endpoint of a socket of OVN, in OVN_RUNDIR if that is set (lib/ovn-dirs.c.in of OVN).
 func OVNSocket(name string) Endpoint { return socket("OVN_RUNDIR", defaultOVNRunDir, name) }
 
 func socket(variable, byDefault, name string) Endpoint {

@@ -13,8 +13,7 @@ import (
 	"github.com/puntdns/puntdns/internal/endpoint/endpointtest"
 )
 
-// A server that has a certificate for each name that it is told (SNI), as a proxy in front of
-// several databases.
+// A server with a certificate for each name (SNI), as a proxy in front of several databases has.
 func TestServerName(t *testing.T) {
 	ca := endpointtest.NewCA(t)
 	certificates := map[string]*tls.Certificate{}

@@ -17,10 +17,9 @@ import (
 // Open vSwitch programs verify each other in both directions.
 type TLSFiles struct {
 	Cert, Key, CA string
-	// ServerName is the host name that a server's certificate must be valid for, and that
-	// it is told in the handshake (SNI, RFC 6066, section 3). If it is empty, no name is
-	// compared, and a server is told the host of its endpoint unless that is an address,
-	// as by Open vSwitch programs.
+	// ServerName is the host name that a server's certificate must be valid for, and that the handshake names
+	// (SNI, RFC 6066, section 3). If it is empty, no name is compared, and the handshake names the host of
+	// the endpoint unless that is an address, as Open vSwitch programs do.
 	ServerName string
 }
 
@@ -63,8 +62,8 @@ func (f TLSFiles) Config(server bool) (*tls.Config, error) {
 	return cfg, nil
 }
 
-// For returns the configuration for an endpoint: nil for one without TLS. Its errors are
-// those of Config.
+// For returns the configuration for an endpoint, nil for an endpoint without TLS. Its errors are the errors
+// of Config.
 func (f TLSFiles) For(e Endpoint) (*tls.Config, error) {
 	if !e.TLS {
 		return nil, nil

@@ -50,7 +50,7 @@ func serve(t *testing.T, cfg *tls.Config) endpoint.Endpoint {
 	return endpoint.Endpoint{Network: "tcp", Address: l.Addr().String(), TLS: true}
 }
 
-// ask gives the server's name and what it says.
+// ask returns the server's name and its answer.
 func ask(t *testing.T, e endpoint.Endpoint, cfg *tls.Config) (server, answer string, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -163,7 +163,7 @@ func TestTLSFilesErrors(t *testing.T) {
 }
 
 func TestDialEndsWithContext(t *testing.T) {
-	// Accepted by the kernel, and nobody answers the handshake.
+	// The kernel accepts the connection, and no process answers the handshake.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

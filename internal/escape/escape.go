@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package escape makes text of tenants and of other foreign sources safe to print: in a log, a
-// metric, a terminal, JSON and YAML. A tenant could otherwise write lines of its own into a log, and
-// commands or reordered text to a terminal.
+// Package escape makes text of tenants and of other foreign sources safe to print: in a log, a metric, a
+// terminal, JSON and YAML. A tenant could otherwise write extra lines into a log, and commands or reordered
+// text to a terminal.
 //
-// A character is escaped unless strconv.IsPrint has it. So these are escaped: control characters
-// with the newline and ESC, DEL, bytes that are no UTF-8, and all of Unicode's format characters
-// and separators but the space, such as the right-to-left override U+202E. The escapes of Value and
-// Line are those of a Go string: \n, \x1b, \u202e.
+// A character is escaped unless strconv.IsPrint accepts it. Escaped are control characters with the newline
+// and ESC, DEL, bytes that are no UTF-8, and all of Unicode's format characters and separators except the
+// space, such as the right-to-left override U+202E. Value and Line escape as a Go string does: \n, \x1b,
+// \u202e.
 //
 //	Value   one value, which another program may compare
 //	Line    a text that was composed, such as a line of a log

@@ -78,8 +78,8 @@ func unsafe(r rune) bool {
 	return unicode.Is(unicode.C, r) || r == '\u2028' || r == '\u2029'
 }
 
-// Whatever the bytes are, what comes out is safe, different values are different, and JSON says what
-// they are as far as they are UTF-8.
+// For any bytes the result is safe, different values have different results, and JSON has the value itself if
+// it is UTF-8.
 func FuzzEscape(f *testing.F) {
 	for _, s := range []string{"", "a\"\\", `\n`, "\x00\xff\u2028", "\U0001f600", "\xf0\x9f\x98", "\u202e\U000e0041"} {
 		f.Add(s)

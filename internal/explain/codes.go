@@ -14,6 +14,12 @@ const (
 	SearchDomain = "search-domain"
 	// Unreadable: the network has a record of the name, but none with a value that can be read.
 	Unreadable = "unreadable"
+	// NoSwitch: Northbound has the name in a DNS row to which no switch refers.
+	NoSwitch = "no-switch"
+	// Northd: Northbound has the name, and ovn-northd has not copied it to Southbound.
+	Northd = "northd"
+	// Alias: the CNAME records of the name lead nowhere.
+	Alias = "alias"
 	// Private: the name is private, and no server outside is asked.
 	Private = "private"
 	// Policy: a rule of a policy zone decides.

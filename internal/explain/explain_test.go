@@ -21,7 +21,7 @@ import (
 	"github.com/puntdns/puntdns/internal/explain"
 )
 
-// handler is a plugin of a chain. do is what it does before the next one, if there is one.
+// handler is a plugin of a chain. It calls do before the next plugin.
 type handler struct {
 	name string
 	next plugin.Handler
@@ -62,7 +62,7 @@ func render(r *explain.Report) string {
 	return b.String()
 }
 
-// The seam is that of CoreDNS: a plugin that knows nothing of this package has a step too.
+// CoreDNS itself starts the spans: a plugin that does not use this package has a step too.
 func TestChain(t *testing.T) {
 	e := explain.New()
 	defer e.End()
@@ -108,7 +108,7 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// The upstreams are those of the forward that has asked last, and not of one that leaves the name to it.
+// The upstreams are the upstreams of the forward that asked last.
 func TestAsked(t *testing.T) {
 	e := explain.New()
 	defer e.End()
@@ -134,7 +134,7 @@ func TestAsked(t *testing.T) {
 	}
 }
 
-// A chain that nobody waits for any more adds nothing, and a plugin that has not returned is named.
+// A chain that goes on after the end adds nothing, and a plugin that has not returned is named.
 func TestPending(t *testing.T) {
 	e := explain.New()
 	wait, waits := make(chan struct{}), make(chan struct{})
@@ -228,10 +228,37 @@ func TestContent(t *testing.T) {
 	}
 }
 
+// What is stored and what comes now differ only if both are whole answers.
+func TestCached(t *testing.T) {
+	answer := func(rcode int, truncated bool) *dns.Msg {
+		return &dns.Msg{MsgHdr: dns.MsgHdr{Rcode: rcode, Truncated: truncated}}
+	}
+	stored := answer(dns.RcodeSuccess, false)
+	for _, tc := range []struct {
+		name  string
+		below *dns.Msg
+		want  string
+	}{
+		{"the same", answer(dns.RcodeSuccess, false), "NOERROR, NOERROR"},
+		{"a denial", answer(dns.RcodeNameError, false), "NOERROR, NXDOMAIN"},
+		{"a truncated answer", answer(dns.RcodeSuccess, true), ", "},
+		{"an error", answer(dns.RcodeServerFailure, false), ", "},
+		{"a refusal", answer(dns.RcodeRefused, false), ", "},
+	} {
+		e := explain.New()
+		explain.Of(e.Context(context.Background())).Cached(stored, tc.below)
+		r := e.Report()
+		e.End()
+		if got := r.Cached + ", " + r.Below; got != tc.want {
+			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
+		}
+	}
+}
+
 // anyKey is the context key of something else.
 type anyKey struct{}
 
-// Nobody explains: a query pays nothing for it.
+// Without an explanation a query pays nothing.
 func TestNobody(t *testing.T) {
 	ctx := context.WithValue(context.Background(), anyKey{}, 1)
 	if n := testing.AllocsPerRun(100, func() {

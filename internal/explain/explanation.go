@@ -50,7 +50,11 @@ type Explanation struct {
 	wouldAnswer *Step
 	truncated   bool
 	err         error
+	searches    []Search
 }
+
+// Search finds why a network does not have a name, where that takes time or a connection. err is why it could not.
+type Search func() (findings []Finding, err error)
 
 // Step is the part of one plugin in an explanation.
 type Step struct {
@@ -165,8 +169,12 @@ func (s *Step) Notef(format string, args ...any) {
 	})
 }
 
-// Find adds a finding.
-func (s *Step) Find(f Finding) { s.of.Find(f) }
+// Find adds a finding. A nil Step ignores it.
+func (s *Step) Find(f Finding) {
+	if s != nil {
+		s.of.Find(f)
+	}
+}
 
 // Find adds a finding, unless there is one of that code and text.
 func (e *Explanation) Find(f Finding) {
@@ -176,6 +184,11 @@ func (e *Explanation) Find(f Finding) {
 			e.findings = append(e.findings, f)
 		}
 	})
+}
+
+// IfDenied adds a search. It runs after the plugins, if the answer denies the name or the type.
+func (s *Step) IfDenied(search Search) {
+	s.of.change(func() { s.of.searches = append(s.of.searches, search) })
 }
 
 // Asked returns the upstreams that a forward has asked, each once, in their order: the one of this step, or
@@ -252,8 +265,12 @@ func (s *Step) Try(v View) {
 }
 
 // Cached notes what *cache* has for the query, which the guest gets, and what the plugins below it
-// have said now.
+// have said now. It notes nothing if these do not compare: a truncated answer lacks records, and an error is no
+// newer answer.
 func (s *Step) Cached(m, below *dns.Msg) {
+	if below.Truncated || below.Rcode != dns.RcodeSuccess && below.Rcode != dns.RcodeNameError {
+		return
+	}
 	s.of.change(func() { s.of.cached, s.of.below = Content(m), Content(below) })
 }
 
@@ -309,11 +326,12 @@ type Report struct {
 	Notes    []string
 	Views    []View
 	Findings []Finding
+	Searches []Search
 	// Taken is set if a block takes the query: Block, by View, which is empty for one without.
 	Taken       bool
 	Block, View string
-	// Cached is the Content of the entry of *cache* for the query, empty for none; Below the Content of the
-	// answer of the plugins below it.
+	// Cached is the Content of the entry of *cache* for the query, and Below the Content of the answer of the
+	// plugins below it. Both are empty without an entry, or if they do not compare, see Step.Cached.
 	Cached, Below string
 	// Answered is the index in Steps of the step that has answered, -1 for none. WouldAnswer is the step that
 	// would have answered without Cached, Pending the last step that has not ended.
@@ -342,7 +360,7 @@ func (e *Explanation) Report() Report {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	r := Report{
-		Notes: slices.Clone(e.root.notes), Views: slices.Clone(e.views), Findings: slices.Clone(e.findings),
+		Notes: slices.Clone(e.root.notes), Views: slices.Clone(e.views), Findings: slices.Clone(e.findings), Searches: slices.Clone(e.searches),
 		Taken: e.taken, Block: e.block, View: e.view, Cached: e.cached, Below: e.below, Answered: -1, WouldAnswer: -1, Pending: -1, Truncated: e.truncated, Err: e.err,
 	}
 	index := map[*Step]int{}

@@ -7,7 +7,7 @@ import (
 	"net/netip"
 )
 
-// UpstreamSetter gets the server that a plugin has asked for the answer to a query. An [Exchange] may be one.
+// UpstreamSetter gets the address of the server that a plugin asked. An [Exchange] may implement it.
 type UpstreamSetter interface {
 	// SetUpstream costs next to nothing without a watcher.
 	SetUpstream(server netip.AddrPort)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/puntdns/puntdns/internal/ovn/names"
+	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
 // This file is for operators. No query is answered by it.
@@ -28,6 +29,16 @@ type Candidate struct {
 	// bare name.
 	Port       *Port
 	DomainFrom string
+}
+
+// FoundRow is a row of Northbound's table DNS that has a name.
+type FoundRow struct {
+	Row ovsdb.UUID
+	// Addresses is set if the name is in the column records. ovn-northd copies records to Southbound, and no
+	// other column with names.
+	Addresses bool
+	// Switches refer to the row, each with its name and its ID.
+	Switches []SwitchRef
 }
 
 // Candidates returns all candidates for a canonical name in the order of precedence, one for each port. The

@@ -277,6 +277,17 @@ func (c *Client) Run(ctx context.Context) error {
 
 // connect runs one connection to its end. synced is the time of the first Commit, zero without one.
 func (c *Client) connect(ctx context.Context, e endpoint.Endpoint, states *stateReporter) (synced time.Time, err error) {
+	err = c.with(ctx, e, func(conn net.Conn) error {
+		return newSession(ctx, c, conn, func() {
+			synced = time.Now()
+			states.synced(e.String())
+		}).run()
+	})
+	return synced, err
+}
+
+// with runs f with a connection to a server, which ends with ctx. Its errors name the endpoint.
+func (c *Client) with(ctx context.Context, e endpoint.Endpoint, f func(net.Conn) error) error {
 	dialCtx, cancel := context.WithTimeout(ctx, c.cfg.DialTimeout)
 	conn, err := e.Dial(dialCtx, c.cfg.TLS)
 	cancel()
@@ -284,7 +295,7 @@ func (c *Client) connect(ctx context.Context, e endpoint.Endpoint, states *state
 		if closed := closeError(err); errors.Is(closed, errClosed) {
 			err = fmt.Errorf("%s: %w", e, closed)
 		}
-		return synced, err
+		return err
 	}
 	defer conn.Close()
 
@@ -304,13 +315,10 @@ func (c *Client) connect(ctx context.Context, e endpoint.Endpoint, states *state
 		}
 	})
 	defer stop()
-
-	s := newSession(ctx, c, conn, func() {
-		synced = time.Now()
-		states.synced(e.String())
-	})
-	err = s.run()
-	return synced, fmt.Errorf("%s: %w", e, closeError(err))
+	if err := f(conn); err != nil {
+		return fmt.Errorf("%s: %w", e, closeError(err))
+	}
+	return nil
 }
 
 // stateReporter calls Receiver.State on changes only. It reports each endpoint's failure once.

@@ -57,14 +57,14 @@ func (m *member) state() (cid string, cut chan struct{}) {
 	return m.cid, m.cut
 }
 
-// set changes what it says to those who ask.
+// set changes the replies.
 func (m *member) set(cid string, index int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.cid, m.index = cid, index
 }
 
-// tell returns the index to one who asks.
+// tell sends the index as a reply.
 func (m *member) tell() int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -149,8 +149,7 @@ func (m *member) is(field *bool) bool {
 	return *field
 }
 
-// The index that a server tells may lag behind the updates that it has sent before. That is no reason
-// to leave it.
+// The index that a server reports may lag behind the updates that it has sent. The client stays connected.
 func TestIndexLagsBehindUpdates(t *testing.T) {
 	t.Parallel()
 	m := newMember(t, "first", cidA, 5)

@@ -34,7 +34,7 @@ var testTable = &table{
 	width: 8,
 }
 
-// decode tells what comes out of input: rows, messages, and the end.
+// decode returns what the decoder makes of input: rows, messages, and the end.
 func decode(r io.Reader) (events []string) { return decodeRows(r, maxRow) }
 
 // decodeRows is decode with rows of that many bytes at most.

@@ -65,7 +65,7 @@ func TestFill(t *testing.T) {
 	}
 }
 
-// Rows that come while those of the conditions are asked for are committed with them.
+// Rows that arrive while the rows of the conditions are requested are committed with them.
 func TestChangeWhileFilling(t *testing.T) {
 	t.Parallel()
 	s := ovsdbtest.Start(t, thingSchema)

@@ -63,7 +63,7 @@ func FuzzSchema(f *testing.F) {
 	})
 }
 
-// Whatever stands in the place of an error: null is none, all else is one that tells.
+// For any value of an error: null is no error, all else is one.
 func FuzzServerError(f *testing.F) {
 	for _, text := range []string{
 		`null`, `"unknown method"`, `{"error":"unknown column","details":"No column nocol."}`, `{"error":"\u0000\n"}`, `{"details":[]}`, `[1]`, `{`, ``, `"\ud83d"`,

@@ -148,7 +148,7 @@ func TestMirrorIsBounded(t *testing.T) {
 	}
 }
 
-// What is staged is not among the rows before Apply, and a connection that ends takes it along.
+// Staged rows are not among the rows before Apply, and the end of a connection drops them.
 func TestMirrorStages(t *testing.T) {
 	var hv1, hv2 ovsdb.Row
 	for text, row := range map[string]*ovsdb.Row{"hv1": &hv1, "hv2": &hv2} {

@@ -45,7 +45,7 @@ func TestPollInterval(t *testing.T) {
 	}
 }
 
-// A server that tells of transactions with rows is asked for its index all the same, a relay is not.
+// A server that reports transactions with rows is still asked for its index, a relay is not.
 func TestPollDue(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

@@ -316,7 +316,7 @@ func (r *replica) waitEvent(t testing.TB, texts ...string) {
 	})
 }
 
-// names are those of the committed things.
+// names are the names of the committed things.
 func (r *replica) names() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

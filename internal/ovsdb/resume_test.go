@@ -302,9 +302,9 @@ func (a *asks) add(text string) {
 	a.list = append(a.list, text)
 }
 
-// A client asks with the conditions that its rows reflect. Where it can't tell, since the
-// connection was cut between an update and the reply to a change of conditions, it asks for all: for
-// no rows yet, and then for those of the conditions.
+// A client resumes with the conditions that its rows reflect. If the connection was cut between an update and
+// the reply to a change of conditions, these are unknown: the client first requests no rows, and then the
+// rows of the conditions.
 func TestResumedConditions(t *testing.T) {
 	t.Parallel()
 	const (
@@ -483,7 +483,7 @@ func TestForgottenSendsOnce(t *testing.T) {
 	}
 }
 
-// A Client that is told what rows its Receiver has goes on from there.
+// A Client resumes from the rows that its Receiver has.
 func TestResumeOfAnEarlierClient(t *testing.T) {
 	t.Parallel()
 	s := ovsdbtest.StartCluster(t, 1, thingSchema)[0]

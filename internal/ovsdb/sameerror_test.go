@@ -41,7 +41,7 @@ func TestSameFailureIsReportedOnce(t *testing.T) {
 		close(ended)
 		serving.Wait()
 	})
-	// What is left unread resets the connection.
+	// Unread bytes reset the connection.
 	hangUp := func(c net.Conn, n int64) {
 		if n%2 == 0 {
 			var first [1]byte

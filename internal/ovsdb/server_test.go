@@ -103,7 +103,7 @@ func TestRowsFollowTheServer(t *testing.T) {
 	} {
 		t.Run(step.name, func(t *testing.T) {
 			s.Transact(t, "Things", step.op)
-			// Rows of a later client come whole, those of the first as changes.
+			// Rows for a later client come whole, rows for the first client as changes.
 			fresh := newReplica()
 			start(t, fresh, nil, s.Endpoint)
 			fresh.waitSynced(t)

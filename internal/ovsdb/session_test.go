@@ -12,8 +12,8 @@ import (
 	"github.com/puntdns/puntdns/internal/endpoint/endpointtest"
 )
 
-// A server that refuses our certificate has said so, and has hung up, before a
-// write finds out that it has: what it said counts.
+// A server that refuses our certificate has sent its reason and hung up before a write of ours fails: its
+// reason counts.
 func TestWriteTellsRefusal(t *testing.T) {
 	ca := endpointtest.NewCA(t)
 	serverTLS, err := ca.Issue(t, t.TempDir(), "server").Config(true)
@@ -49,7 +49,7 @@ func TestWriteTellsRefusal(t *testing.T) {
 	<-hungUp
 
 	s := newSession(t.Context(), New(Config{}), conn, nil)
-	// The first one is what makes the other side tell that it has gone.
+	// The first write makes the other side report that it has gone.
 	for end := time.Now().Add(30 * time.Second); err == nil && time.Now().Before(end); {
 		err = s.write([]byte("{}"))
 	}

@@ -7,8 +7,18 @@ import (
 	"slices"
 )
 
+// deniesZones is why private stands below the plugins that have zones.
+const deniesZones = "private would deny private names that it has"
+
 // orders are the pairs of plugins whose order is more than a matter of taste.
 var orders = []struct{ first, then, why string }{
+	{"hosts", "private", deniesZones},
+	{"file", "private", deniesZones},
+	{"auto", "private", deniesZones},
+	{"secondary", "private", deniesZones},
+	{"template", "private", deniesZones},
+	{"kubernetes", "private", deniesZones},
+	{"etcd", "private", deniesZones},
 	{"ovnhosts", "cache", "the key of cache knows no tenant"},
 	{"neutronhosts", "cache", "the key of cache knows no tenant"},
 	{"rpz", "cache", "the policies of server blocks differ"},

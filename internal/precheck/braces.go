@@ -49,8 +49,8 @@ func unpairedBraces(r *reading) (all []string) {
 	return all
 }
 
-// unpaired returns the first } that closes nothing. If there is none, it returns a { that no } closes: of several that
-// a } may be for, the first whose line begins further right than the } that would close it.
+// unpaired returns the first } that closes nothing. Without one it returns a { that no } closes. If several {
+// are candidates, it returns the first whose line is indented further than the } that would close it.
 func (t *text) unpaired() (stray, open *caddyfile.Token) {
 	var opened []*caddyfile.Token
 	var suspect *caddyfile.Token
@@ -80,8 +80,8 @@ func (t *text) unpaired() (stray, open *caddyfile.Token) {
 	}
 }
 
-// gluedBrace returns the first word that ends its line with a brace, which caddy takes for a letter; nil if there is
-// none.
+// gluedBrace returns the first word that ends its line with a brace, or nil: caddy takes such a brace for a
+// letter.
 func (t *text) gluedBrace() *caddyfile.Token {
 	for i, w := range t.words {
 		ends := i+1 == len(t.words) || t.beginsLine(i+1)

@@ -60,8 +60,8 @@ func resumes(b *caddyfile.ServerBlock) bool {
 	return false
 }
 
-// fallthroughOf returns the line of the property fallthrough of the last directive among tokens, which are
-// those of one name, and reports whether that has it.
+// fallthroughOf returns the line of the property fallthrough of the last directive in tokens, and reports
+// whether there is one. All tokens are of directives of one name.
 func fallthroughOf(path string, tokens []caddyfile.Token) (at corefile.Position, found bool) {
 	d := caddyfile.NewDispenserTokens("", tokens)
 	for d.Next() {

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 )
 
-// Log writes the log of this process to W, and counts its warnings. It leaves out what caddy says of an import without
-// files, at each of the times that a Corefile is parsed, and without a line: Warn has it once.
+// Log writes the log of this process to W and counts its warnings. caddy warns of an import without files
+// each time it parses a Corefile, and without a line: Log drops that, as Warn reports it once.
 type Log struct {
 	W        io.Writer
 	warnings atomic.Int64

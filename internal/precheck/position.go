@@ -23,9 +23,9 @@ var (
 	hasPosition = regexp.MustCompile(`:\d+ - `)
 )
 
-// WithPosition returns an error of a start with file and line of the directive before it, if it
-// is of a plugin that does not say where it is. Of an unknown directive it says which one may be meant. caddy does not tell which of several directives
-// of one name it was, so all of them are named.
+// WithPosition adds file and line of the directive to an error of a start whose plugin names neither. For an
+// unknown directive it suggests a known one. If a Corefile has several directives of that name, WithPosition
+// lists all of them, since caddy does not report which one has failed.
 func WithPosition(in caddy.Input, err error) error {
 	if err == nil {
 		return nil

@@ -21,7 +21,7 @@ type reading struct {
 	path string
 	// blocks are the server blocks, nil where caddy can't parse them.
 	blocks []caddyfile.ServerBlock
-	// texts are the Corefile and the files that it imports. Those of snippets that nobody imports are among them.
+	// texts are the Corefile and the files that it imports. They include snippets that nothing imports.
 	texts []text
 	// unmatched are the imports whose pattern fits no file.
 	unmatched []unmatchedImport
@@ -40,7 +40,7 @@ type unmatchedImport struct {
 	at      corefile.Position
 }
 
-// read reads a Corefile and what it imports.
+// read reads a Corefile and its imports.
 func read(in caddy.Input) *reading {
 	r := &reading{path: in.Path()}
 	if blocks, err := ParseBlocks(in); err == nil { // else a start returns the error
@@ -50,7 +50,7 @@ func read(in caddy.Input) *reading {
 	return r
 }
 
-// add adds a file and what it imports, each once.
+// add adds a file and its imports, each once.
 func (r *reading) add(file string, body []byte) {
 	t := text{file: file, lines: strings.Split(string(body), "\n")}
 	d := caddyfile.NewDispenser(file, bytes.NewReader(body))
@@ -113,7 +113,7 @@ func (t *text) beginsLine(i int) bool {
 	return i == 0 || t.words[i-1].Line+strings.Count(t.words[i-1].Text, "\n") < t.words[i].Line
 }
 
-// line returns a line as it is written, "" if there is none.
+// line returns a line as it is written, "" for a line past the end.
 func (t *text) line(n int) string {
 	if n < 1 || n > len(t.lines) {
 		return ""

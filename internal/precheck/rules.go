@@ -35,7 +35,7 @@ var rules = []func(*reading) []string{
 	openSockets,
 }
 
-// notes find what may well be meant. -check alone tells them.
+// notes find what may be intended. Only -check reports them.
 var notes = []func(*reading) []string{eachBlock(nothingOutside)}
 
 // Warn logs the warnings about a Corefile as a whole.
@@ -137,7 +137,8 @@ func (r *reading) lostQuotesOf(at caddyfile.Token, words []string) (all []string
 	return all
 }
 
-// oddZones finds names of server blocks and zones of forward that CoreDNS takes for a domain name that nobody asks for.
+// oddZones finds names of server blocks and zones of forward that CoreDNS takes for a domain name though they
+// can't be one.
 func oddZones(path string, b *caddyfile.ServerBlock) (all []string) {
 	if len(b.Keys) > 1 && slices.Contains(caddy.ValidDirectives(ServerType), b.Keys[0]) {
 		all = append(all, fmt.Sprintf("%s: the server block has the name %s, which begins with a plugin; expected a zone such as . and the plugins between { and }", positionOfBlock(path, b), strings.Join(b.Keys, " ")))
@@ -173,8 +174,8 @@ func unusedKeys(path string, b *caddyfile.ServerBlock) (all []string) {
 	return all
 }
 
-// openSockets finds server blocks that CoreDNS opens sockets on all addresses for: open resolvers, and those beside
-// blocks with ofpunt, where who forgets ofpunt serves whoever reaches the node.
+// openSockets finds server blocks that CoreDNS opens sockets on all addresses for. It reports open resolvers,
+// and blocks beside blocks with ofpunt: without ofpunt a block serves all who reach the node.
 func openSockets(r *reading) (all []string) {
 	puntsElsewhere := slices.ContainsFunc(r.blocks, func(b caddyfile.ServerBlock) bool { return len(b.Tokens["ofpunt"]) > 0 })
 	for i := range r.blocks {
@@ -202,7 +203,7 @@ func onAllAddresses(b *caddyfile.ServerBlock) bool {
 	})
 }
 
-// isResolver reports whether a server block forwards all names for whoever asks.
+// isResolver reports whether a server block forwards all names.
 func isResolver(path string, b *caddyfile.ServerBlock) bool {
 	for _, limits := range []string{"acl", "view", "tsig"} {
 		if len(b.Tokens[limits]) > 0 {

@@ -13,8 +13,8 @@ import (
 	"github.com/puntdns/puntdns/internal/testkit/golden"
 )
 
-// found returns what rules find in a Corefile, a line each. DIR in the text is a folder with the files imported and
-// broken, and CONF the Corefile, also in what is returned.
+// found returns what the rules report of a Corefile, one line each. DIR in the text and in the result is a
+// folder with the files imported and broken, and CONF is the Corefile.
 func found(t *testing.T, text string, rules []func(*reading) []string) string {
 	t.Helper()
 	dir := t.TempDir()

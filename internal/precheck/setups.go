@@ -11,16 +11,16 @@ import (
 	"github.com/puntdns/puntdns/internal/corefile"
 )
 
-// SetupErrors sets up the plugins of all server blocks as caddy does (executeDirectives), but goes on
-// behind a plugin that fails, and returns the errors of all, each with file and line. A plugin that
-// needs one which has failed may fail for that alone: of each server block only errors up to the first
-// plugin are certain. What it has set up can't be taken back, and it starts nothing.
+// SetupErrors sets up the plugins of all server blocks as caddy does (executeDirectives), but goes on after a
+// plugin that fails. It returns the errors of all plugins, each with file and line. A plugin may fail only
+// because a plugin that it needs has failed, so of each server block only the first error is certain.
+// SetupErrors starts nothing; the setups can't be undone.
 func SetupErrors(in caddy.Input) []error {
 	blocks, err := ParseBlocks(in)
 	if err != nil {
 		return []error{err}
 	}
-	// It brings an instance of its own, which nobody starts.
+	// It creates an instance that is never started.
 	c := caddy.NewTestController(ServerType, "")
 	if blocks, err = c.Context().InspectServerBlocks(in.Path(), blocks); err != nil {
 		return []error{err}

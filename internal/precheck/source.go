@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package precheck reads a Corefile as a whole, and says what is wrong with it that no plugin can
-// see, as caddy shows each plugin its own lines only: addresses that two of them want, variables of
-// the environment that are unset, braces that do not pair, an open resolver. It sets up no plugin.
+// Package precheck reads a Corefile as a whole and reports mistakes that no plugin can see, as caddy shows
+// each plugin only its own lines: an address that two plugins want, unset variables of the environment,
+// braces that do not pair, an open resolver. It sets up no plugin.
 package precheck
 
 import (
@@ -24,7 +24,7 @@ const ServerType = "dns"
 // Source is the Corefile's path, or Stdin.
 type Source string
 
-// Stdin as a Source, in the place of a path is for standard input.
+// Stdin is the Source for standard input.
 const Stdin = "stdin"
 
 // String and Set implement flag.Value.
@@ -34,10 +34,9 @@ func (f *Source) Set(s string) error { *f = Source(s); return nil }
 // ErrNoBlock is the error of a Corefile without a server block.
 var ErrNoBlock = errors.New("no server block; expected at least one")
 
-// Read reads the Corefile. It is an error if there is none, or no server block in it, as
-// while an editor writes it anew: CoreDNS would then serve a default on port 53, which
-// must not happen by accident on a node. Nor must a } too many, which caddy takes for the name of
-// a server block.
+// Read reads the Corefile. A missing file is an error, and so is a Corefile without a server block, as while
+// an editor writes it anew: CoreDNS would serve a default on port 53. A surplus } is an error too, since
+// caddy takes it for the name of a server block.
 func (f *Source) Read() (caddy.Input, error) {
 	path := string(*f)
 	var contents []byte

@@ -21,8 +21,8 @@ func expand(word string) string {
 	})
 }
 
-// emptyVariables finds variables that are replaced by nothing, each once in a line: what is left may be another value
-// that is right, as a path in another folder.
+// emptyVariables finds variables that are replaced by nothing, each once in a line: the value without the
+// variable may be valid by accident, as a path in another folder.
 func emptyVariables(r *reading) (all []string) {
 	for _, t := range r.texts {
 		for _, w := range t.words {

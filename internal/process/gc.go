@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package process adjusts the process to a node that it shares with the guests it serves: how much
-// garbage it may keep, how soon its threads run, and how the journal learns the level of a log line.
+// Package process adjusts the process to a node that it shares with guests: its garbage, the time slices of
+// its threads, its log for journald, and its status for systemd.
 package process
 
 import (
@@ -11,23 +11,23 @@ import (
 	"runtime/metrics"
 )
 
-// How much garbage a process may have before it is collected, in bytes: as much as
-// is alive, within these bounds. A node's snapshot takes a few megabytes, and at that
-// size the runtime alone would collect dozens of times a second under load. That of
-// a large cloud takes hundreds, and garbage would double them.
+// Bounds of the garbage that a process may have before a collection, in bytes. Between the bounds, garbage
+// may be as large as the live heap. The snapshot of a node takes a few megabytes: the runtime alone would
+// collect dozens of times a second under load. The snapshot of a large cloud takes hundreds, which garbage
+// would double.
 const (
 	minGarbage = 32 << 20
 	maxGarbage = 64 << 20
 )
 
-// PaceGC bounds the garbage. GOGC in the environment has precedence.
+// PaceGC bounds the garbage of the process. GOGC in the environment has precedence.
 func PaceGC() {
 	if os.Getenv("GOGC") == "" {
 		setGCPercent(nil)
 	}
 }
 
-// setGCPercent runs after each collection, since what is alive may have grown.
+// setGCPercent runs after each collection, since the size of the live heap may have changed.
 func setGCPercent(*sentinel) {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
@@ -35,11 +35,11 @@ func setGCPercent(*sentinel) {
 	runtime.SetFinalizer(&sentinel{}, setGCPercent)
 }
 
-// sentinel is never referenced, so that each collection finalizes one. It has a
-// pointer: objects without one share their memory with others.
+// sentinel is never referenced, so that each collection finalizes one. It has a pointer: small objects
+// without a pointer share a block of memory, which may delay the finalizer.
 type sentinel struct{ _ *int }
 
-// gcPercent is the garbage that may be there, in percent of what is alive.
+// gcPercent returns the allowed garbage, in percent of the live heap.
 func gcPercent(live uint64) int {
 	return int(min(max(live, minGarbage), maxGarbage) * 100 / max(live, 1<<20))
 }

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Priorities that journald takes from the beginning of a line (sd-daemon(3)).
+// Priorities that journald reads at the beginning of a line (sd-daemon(3)).
 const (
 	PriorityErr     = "<3>"
 	priorityWarning = "<4>"
@@ -20,7 +20,7 @@ const (
 	priorityDebug   = "<7>"
 )
 
-// levels are how a line of CoreDNS's log begins, and the priority of each.
+// levels are the prefixes of CoreDNS's log lines, and the priority of each.
 var levels = []struct{ mark, priority string }{
 	{"[INFO] ", PriorityInfo},
 	{"[WARNING] ", priorityWarning},
@@ -29,15 +29,15 @@ var levels = []struct{ mark, priority string }{
 	{"[DEBUG] ", priorityDebug},
 }
 
-// journalWriter writes the lines of the log with their priority, for journald to read.
+// journalWriter puts the priority before each log line, for journald.
 type journalWriter struct {
 	w io.Writer
 	// other is the priority of a message without a level.
 	other string
 }
 
-// Write implements io.Writer. Each call has one message, of one line or more: journald
-// reads a priority from each line.
+// Write implements io.Writer. Each call has one message. Each line of the message gets the priority, since
+// journald reads one from each line.
 func (j journalWriter) Write(message []byte) (int, error) {
 	priority := j.other
 	for _, l := range levels {
@@ -56,8 +56,8 @@ func (j journalWriter) Write(message []byte) (int, error) {
 	return len(message), nil
 }
 
-// LogTo is where the log is written that goes to f. Its lines get their priority, or
-// that of others, if f is the journal of systemd. JSON has its level within.
+// LogTo returns the writer for log lines that go to f. If f is the journal of systemd, each line gets the
+// priority of its level, or other without a level. JSON lines carry their level and stay as they are.
 func LogTo(f *os.File, other string) io.Writer {
 	if clog.IsJSON() || !isJournal(f, os.Getenv("JOURNAL_STREAM")) {
 		return f

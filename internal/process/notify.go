@@ -10,26 +10,25 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// deploy/package/restart looks for these texts in the status that TellStatus tells.
+// deploy/package/restart looks for these texts in the status that TellStatus sends.
 const (
 	// Serving is the status of a process that serves.
 	Serving = "serving"
-	// OutOfSync is the reason of a bridge that is served from what was read of the databases before.
+	// OutOfSync is the reason of a bridge that puntdns serves from data read earlier.
 	OutOfSync = "a database is not in sync"
 )
 
-// How often the reasons are asked for: until the process serves for the first time, which a restart
-// waits for, and later.
+// Intervals between calls of notReady: startInterval until the process first serves, since a restart waits
+// for READY=1, and statusInterval later.
 const (
 	startInterval  = 100 * time.Millisecond
 	statusInterval = time.Second
 )
 
-// TellStatus tells the service manager (sd_notify(3)) whether the process serves, and if not, why:
-// with STATUS= at each change, and with READY=1 whenever it begins to serve. notReady returns a
-// reason for each thing that is not served; it is asked all the time, since some reasons end
-// without an event. TellStatus returns at the end of ctx, and at once if there is no service
-// manager. What can't be sent is sent again.
+// TellStatus reports to the service manager (sd_notify(3)) whether the process serves. It sends STATUS= with
+// the reasons at each change, and READY=1 whenever the process begins to serve. notReady returns a reason for
+// each thing that is not served; TellStatus polls it, since some reasons end without an event. TellStatus
+// retries a message that can't be sent. It returns when ctx ends, and at once without a service manager.
 func TellStatus(ctx context.Context, notReady func() []string) {
 	told, interval := "", startInterval
 	for {
@@ -40,7 +39,7 @@ func TellStatus(ctx context.Context, notReady func() []string) {
 		}
 		if message != told {
 			switch sent, err := daemon.SdNotify(false, message); {
-			case err != nil: // it is tried again
+			case err != nil: // the next round tries again
 			case !sent:
 				return
 			default:

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestTellStatus reads what a service manager is told while a process starts, loses its switch and
-// gets it back, and after the service manager itself was away.
+// TestTellStatus reads what the service manager gets while a process starts, loses its switch and gets it
+// back, and after a restart of the service manager.
 func TestTellStatus(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "notify")
 	listen := func() *net.UnixConn {

@@ -11,16 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// timeSlice is how long the kernel lets a thread run before it runs others of the same
-// priority, in nanoseconds: the shortest that it accepts (sched_setattr(2), of EEVDF
-// since Linux 6.12; before, it has no meaning). A thread has no larger share of the
-// processor by it. But one that wakes up runs before those with longer slices. Else it
-// would wait up to a tick, 4 ms, for a guest that uses up its processor.
+// timeSlice is how long the kernel lets a thread run before other threads of the same priority, in
+// nanoseconds. It is the shortest slice that the kernel accepts (sched_setattr(2)); EEVDF uses it since Linux
+// 6.12, older kernels ignore it. The slice does not enlarge a thread's share of the processor. But a thread
+// that wakes up runs before threads with longer slices. Otherwise it would wait up to a tick, 4 ms, for a
+// guest that uses up its processor.
 const timeSlice = 100_000
 
-// ShortenSlices sets the slice of each thread of this process, which later ones inherit.
-// Threads with a policy other than SCHED_NORMAL are left as they are. Its error says at
-// which thread it has stopped.
+// ShortenSlices sets the slice of each thread of this process; later threads inherit it. Threads with a
+// policy other than SCHED_NORMAL stay unchanged. The error names the thread at which ShortenSlices stopped.
 func ShortenSlices() error {
 	for again := true; again; {
 		again = false
@@ -34,20 +33,20 @@ func ShortenSlices() error {
 				return fmt.Errorf("the threads of this process: %w", err)
 			}
 			changed, err := shortenSlice(id)
-			if errors.Is(err, unix.ESRCH) { // it is gone
+			if errors.Is(err, unix.ESRCH) { // the thread has ended
 				continue
 			}
 			if err != nil {
 				return fmt.Errorf("the time slice of thread %d: %w", id, err)
 			}
-			// A thread with the old slice may have made another meanwhile.
+			// A thread with the old slice may have started another thread meanwhile.
 			again = again || changed
 		}
 	}
 	return nil
 }
 
-// shortenSlice reports whether the kernel has taken a new slice for a thread.
+// shortenSlice reports whether the kernel has accepted a new slice for a thread.
 func shortenSlice(thread int) (changed bool, err error) {
 	a, err := unix.SchedGetAttr(thread, 0)
 	if err != nil {
@@ -61,6 +60,6 @@ func shortenSlice(thread int) (changed bool, err error) {
 		return false, err
 	}
 	a, err = unix.SchedGetAttr(thread, 0)
-	// A kernel that knows no slices says 0.
+	// A kernel without slices returns 0.
 	return err == nil && a.Runtime == timeSlice, err
 }

@@ -13,11 +13,12 @@ import (
 	"github.com/puntdns/puntdns/internal/shell"
 )
 
-// guests adds what is found about guests without asking anybody else.
-func (d *diagnosis) guests(s *api.Status, all *api.Guests) {
+// guests adds the findings about guests that need no further request. named is set if the operator has named a guest:
+// then an interface that is not meant to be served, or not served yet, is a problem too.
+func (d *diagnosis) guests(s *api.Status, all *api.Guests, named bool) {
 	for i := range all.Unserved {
 		u := &all.Unserved[i]
-		if u.Expected || u.Code == api.CodeNoAddress {
+		if u.Expected && !named || u.Code == api.CodeNoAddress {
 			continue
 		}
 		f := finding{Level: levelProblem, About: "interface " + u.Interface, Text: fmt.Sprintf("port %q is not served: %s", u.Port, u.Reason)}
@@ -27,6 +28,14 @@ func (d *diagnosis) guests(s *api.Status, all *api.Guests) {
 	unread := 0
 	for i := range all.Guests {
 		g := &all.Guests[i]
+		for _, p := range g.Problems {
+			level := levelProblem
+			if remedy.IsNote(p.Code) {
+				level = levelNote
+			}
+			p.About = "port " + p.About
+			d.add(newFinding(level, &p))
+		}
 		if g.DHCP == nil {
 			unread++
 			continue
@@ -40,11 +49,11 @@ func (d *diagnosis) guests(s *api.Status, all *api.Guests) {
 	}
 }
 
-// dhcp looks whether DHCP tells a guest to ask puntdns, and gives it a route there.
+// dhcp checks whether DHCP names puntdns as the resolver of a guest, and gives the guest a route to it.
 func (d *diagnosis) dhcp(g *api.Guest) {
 	resolvers := resolversOf(g)
 	if len(resolvers) == 0 {
-		return // any address is one
+		return // DHCP has no resolver address to name
 	}
 	told := addressesIn(g.DHCP.DNSServer)
 	asked := slices.DeleteFunc(slices.Clone(told), func(a netip.Addr) bool { return !slices.Contains(resolvers, a) })
@@ -68,7 +77,6 @@ func (d *diagnosis) dhcp(g *api.Guest) {
 	}
 }
 
-// setOptions is the beginning of the line that sets DHCP options.
 func setOptions(dhcp *api.DHCP) string {
 	return "ovn-nbctl set DHCP_Options " + shell.Word(dhcp.Row) + " "
 }
@@ -83,7 +91,7 @@ func resolversOf(g *api.Guest) (all []netip.Addr) {
 	return all
 }
 
-// words splits a constant of OVN, which is one value or several in braces.
+// words splits a constant of OVN: one value, or several in braces.
 func words(constant string) []string {
 	return strings.FieldsFunc(constant, func(r rune) bool { return strings.ContainsRune("{}, \t\"", r) })
 }
@@ -97,7 +105,7 @@ func addressesIn(constant string) (all []netip.Addr) {
 	return all
 }
 
-// noRoute returns why DHCP gives no route to an address, "" if it does.
+// noRoute returns why DHCP gives no route to an address, or "" if DHCP gives one.
 func noRoute(dhcp *api.DHCP, a netip.Addr) string {
 	if subnet, err := netip.ParsePrefix(dhcp.CIDR); err == nil && subnet.Contains(a) {
 		return ""
@@ -120,9 +128,9 @@ func noRoute(dhcp *api.DHCP, a netip.Addr) string {
 	return "its DHCP options have neither router nor classless_static_route"
 }
 
-// setRoute returns the line that gives a route to an address: on-link, which puntdns answers ARP for,
-// or by the router where there is one. There is none if a route that is there can't be read: a
-// tenant may have written it.
+// setRoute returns the command that gives a guest a route to an address: by the router of the network, or
+// on-link, where puntdns answers ARP. It returns none if an existing route can't be parsed: a tenant may have
+// written the route.
 func setRoute(dhcp *api.DHCP, a netip.Addr) []string {
 	routes := words(dhcp.Routes)
 	hop := "0.0.0.0"
@@ -143,13 +151,12 @@ func setRoute(dhcp *api.DHCP, a netip.Addr) []string {
 	return []string{setOptions(dhcp) + `options:classless_static_route='"{` + strings.Join(pairs, ", ") + `}"'`}
 }
 
-// isDestination reports whether a word is an IP address or a prefix.
 func isDestination(word string) bool {
 	_, err := netip.ParsePrefix(word)
 	return err == nil || isAddress(word)
 }
 
-// isAddress reports whether a word is an IP address without a zone, which may have any characters.
+// isAddress reports whether a word is an IP address without a zone. A zone may have any characters.
 func isAddress(word string) bool {
 	a, err := netip.ParseAddr(word)
 	return err == nil && a.Zone() == ""
@@ -158,7 +165,7 @@ func isAddress(word string) bool {
 // maxAddressless bounds the ports that addressless names.
 const maxAddressless = 16
 
-// addressless says which guests lack nothing but a resolver address, all in one.
+// addressless adds one finding for all guests that lack only a resolver address.
 func (d *diagnosis) addressless(unserved []api.Unserved) {
 	var of []string
 	reason := ""
@@ -178,7 +185,7 @@ func (d *diagnosis) addressless(unserved []api.Unserved) {
 	d.add(remedied(f, api.CodeNoAddress, &remedy.Context{}))
 }
 
-// owned says of which networks a port has a resolver address.
+// owned adds a note for each network and each of its resolver addresses that a port has.
 func (d *diagnosis) owned(guests []api.Guest) {
 	seen := map[string]bool{}
 	for i := range guests {
@@ -192,7 +199,7 @@ func (d *diagnosis) owned(guests []api.Guest) {
 			d.add(finding{
 				Level: levelNote, About: "switch " + g.Switch, Text: "a port of it has " + a + ", such as the localport of a metadata agent: that alone answers ARP and neighbour solicitations for it",
 				Remedy:   "queries to it are answered here all the same; guests with an on-link route need that port on this node, those with a route by a router do not",
-				Commands: []string{"ovn-sbctl --columns=logical_port,type,mac find Port_Binding type=localport"},
+				Commands: []string{"ovn-nbctl --columns=name,type,addresses find Logical_Switch_Port type=localport"},
 			})
 		}
 	}

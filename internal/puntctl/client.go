@@ -21,13 +21,12 @@ import (
 	"github.com/puntdns/puntdns/internal/escape"
 )
 
-// askTimeout bounds one question. The process gives up after 10 s itself.
+// askTimeout bounds one request. The process itself gives up after 10 s.
 const askTimeout = 15 * time.Second
 
 // maxAnswer bounds an answer in bytes.
 const maxAnswer = 256 << 20
 
-// client asks over a control socket.
 type client struct {
 	path     string
 	http     *http.Client
@@ -41,7 +40,6 @@ func newClient(path string, progress io.Writer) *client {
 	return &client{path: path, http: &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}, progress: progress}
 }
 
-// get asks at a path, and decodes the answer.
 func (c *client) get(ctx context.Context, path string, parameters url.Values, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -53,13 +51,13 @@ func (c *client) get(ctx context.Context, path string, parameters url.Values, an
 	defer response.Body.Close()
 	body := io.LimitReader(response.Body, maxAnswer)
 	if err := json.NewDecoder(body).Decode(answer); err != nil {
-		return &exitError{exitNoProcess, fmt.Errorf("%s: the answer is not understood: %w; expected that of a puntdns of this version", c.path, err)}
+		return &exitError{status: exitNoProcess, err: fmt.Errorf("%s: puntctl can't read the answer: %w; expected a puntdns of the same version", c.path, err)}
 	}
 	return nil
 }
 
-// status returns the status of the process. A problem for which a process of an older version has no
-// remedy gets the remedy that puntctl knows.
+// status returns the status of the process. If an older process sends a problem without a remedy, status adds
+// the remedy of puntctl.
 func (c *client) status(ctx context.Context) (*api.Status, error) {
 	s := new(api.Status)
 	if err := c.get(ctx, api.PathStatus, nil, s); err != nil {
@@ -69,7 +67,7 @@ func (c *client) status(ctx context.Context) (*api.Status, error) {
 	return s, nil
 }
 
-// request asks at a path, and returns the answer if it is none that refuses.
+// request requests a path. It returns an error for any HTTP status except 200.
 func (c *client) request(ctx context.Context, path string, parameters url.Values) (*http.Response, error) {
 	u := url.URL{Scheme: "http", Host: "puntdns", Path: path, RawQuery: parameters.Encode()}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
@@ -78,7 +76,7 @@ func (c *client) request(ctx context.Context, path string, parameters url.Values
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
-		return nil, &exitError{exitNoProcess, c.explain(err)}
+		return nil, &exitError{status: exitNoProcess, err: c.explain(err)}
 	}
 	if response.StatusCode != http.StatusOK {
 		defer response.Body.Close()
@@ -87,30 +85,30 @@ func (c *client) request(ctx context.Context, path string, parameters url.Values
 	return response, nil
 }
 
-// refused returns the error for an answer with another status than 200.
+// refused returns the error for an HTTP status other than 200.
 func (c *client) refused(status int, body io.Reader) error {
 	var said api.Error
 	if err := json.NewDecoder(body).Decode(&said); err != nil || said.Message == "" {
-		return &exitError{exitNoProcess, fmt.Errorf("%s: the answer is %d %s, and does not say why: it is not of puntdns; expected %s", c.path, status, http.StatusText(status), controlSocket)}
+		return &exitError{status: exitNoProcess, err: fmt.Errorf("%s: the answer is %d %s without a reason, so it is not from puntdns; expected %s", c.path, status, http.StatusText(status), controlSocket)}
 	}
 	text := escape.Line(said.Message)
 	switch status {
 	case http.StatusNotFound:
-		return &exitError{exitUnwell, errors.New(text)}
+		return &exitError{status: exitUnwell, err: errors.New(text)}
 	case http.StatusBadRequest:
 		return errors.New(text)
 	}
-	return &exitError{exitNoProcess, fmt.Errorf("%s: %s", c.path, text)}
+	return &exitError{status: exitNoProcess, err: fmt.Errorf("%s: %s", c.path, text)}
 }
 
-// controlSocket says what is expected of a path where something else is.
-const controlSocket = "the PATH of `control unix:PATH` in the Corefile of a puntdns that runs"
+// controlSocket is the expected path in errors about a wrong socket.
+const controlSocket = "the PATH of `control unix:PATH` in the Corefile of a running puntdns"
 
-// explain says what to do about a socket that nobody answers at.
+// explain returns an error that says what to do about a socket that does not answer.
 func (c *client) explain(err error) error {
 	var inURL *url.Error
 	if errors.As(err, &inURL) {
-		err = inURL.Err // that of the request means nothing to an operator
+		err = inURL.Err // the URL means nothing to an operator
 	}
 	var op *net.OpError
 	if errors.As(err, &op) {
@@ -118,25 +116,25 @@ func (c *client) explain(err error) error {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%s: there is no such socket; expected a puntdns that runs with `control unix:%s` in its Corefile, or --socket PATH", c.path, c.path)
+		return fmt.Errorf("%s: there is no such socket; start puntdns with `control unix:%s` in its Corefile, or give --socket PATH", c.path, c.path)
 	case errors.Is(err, syscall.ECONNREFUSED) && !isSocket(c.path):
-		return fmt.Errorf("%s: it is no socket; expected %s", c.path, controlSocket)
+		return fmt.Errorf("%s: not a socket; expected %s", c.path, controlSocket)
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("%s: its process has ended; expected a puntdns that runs", c.path)
+		return fmt.Errorf("%s: the process behind this socket has ended; start puntdns", c.path)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%s: this user may not ask there; expected root, or the user that runs puntdns", c.path)
+		return fmt.Errorf("%s: this user may not use the socket; run puntctl as root, or as the user of puntdns", c.path)
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("%s: no answer has come in %s; expected a process that is not stopped or overloaded", c.path, askTimeout)
+		return fmt.Errorf("%s: no answer within %s; puntdns is stopped or overloaded", c.path, askTimeout)
 	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("%s: %w", c.path, err)
 	}
 	if errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.EOF) {
-		return fmt.Errorf("%s: %w: the process has hung up without an answer: it is no puntdns, or it ends, or has too many connections; expected %s", c.path, err, controlSocket)
+		return fmt.Errorf("%s: %w: the process closed the connection without an answer: it is not puntdns, or it stops, or it has too many connections; expected %s", c.path, err, controlSocket)
 	}
 	return fmt.Errorf("%s: %w; expected %s", c.path, err, controlSocket)
 }
 
-// isSocket reports whether there is a Unix socket at a path, or it can't be known.
+// isSocket reports whether a path is a Unix socket, or can't be examined.
 func isSocket(path string) bool {
 	info, err := os.Stat(path)
 	return err != nil || info.Mode()&fs.ModeSocket != 0

@@ -3,7 +3,6 @@
 package puntctl
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,40 +13,39 @@ import (
 	"github.com/puntdns/puntdns/internal/control/remedy"
 )
 
-// diagnosis is what doctor has found.
 type diagnosis struct {
-	// Well is set if nothing that was found needs a remedy.
+	// Well is set if no finding is a problem.
 	Well     bool      `json:"well"`
 	Findings []finding `json:"findings"`
 }
 
-// finding is one thing that was looked at.
+// finding is the result of one check.
 type finding struct {
 	// Level is ok, note or problem.
 	Level string `json:"level"`
-	// About is what was looked at: a bridge, a database, a port.
+	// Code is as in api.Problem. It is left out for a check that puntctl itself makes.
+	Code string `json:"code,omitempty"`
+	// About is the checked object: a bridge, a database, a port.
 	About string `json:"about"`
 	Text  string `json:"text"`
-	// Remedy says what to do about it, and Commands has lines to paste.
+	// Remedy says what to do. Commands are lines to paste.
 	Remedy   string   `json:"remedy,omitempty"`
 	Commands []string `json:"commands,omitempty"`
-	// Docs is as in [api.Problem].
+	// Docs is as in api.Problem.
 	Docs string `json:"docs,omitempty"`
 }
 
-// newFinding returns a problem or a warning of the process as a finding.
 func newFinding(level string, p *api.Problem) finding {
-	return finding{Level: level, About: p.About, Text: p.Text, Remedy: p.Remedy, Commands: p.Commands, Docs: p.Docs}
+	return finding{Level: level, Code: p.Code, About: p.About, Text: p.Text, Remedy: p.Remedy, Commands: p.Commands, Docs: p.Docs}
 }
 
-// remedied returns a finding whose remedy is the one of a code.
+// remedied returns f with the remedy of a code. The commands of the remedy follow the commands of f.
 func remedied(f finding, code string, c *remedy.Context) finding {
 	r := remedy.Of(code, c)
-	f.Remedy, f.Commands, f.Docs = r.Text, slices.Concat(f.Commands, r.Commands), r.Docs
+	f.Code, f.Remedy, f.Commands, f.Docs = code, r.Text, slices.Concat(f.Commands, r.Commands), r.Docs
 	return f
 }
 
-// The levels of findings.
 const (
 	levelOK      = "ok"
 	levelNote    = "note"
@@ -60,16 +58,24 @@ func doctorCommand(o *options) *cobra.Command {
 	var vswitchd string
 	cmd := &cobra.Command{
 		Use:   "doctor [PORT|SWITCH]",
-		Short: "Look for what commonly goes wrong, and say what to do",
-		Long: `doctor looks for what commonly goes wrong, and says what to do about it: sockets that may not be
-written, a bridge that is not there, another process, databases behind a firewall, interfaces that are
-not served; and for each guest whether DHCP tells it to ask puntdns and gives it a route there, whether
-another port has the resolver address, and by a trace in the switch whether an ACL drops its query
-before the punt. The trace changes nothing in the switch. It takes root, and ovs-appctl.
+		Short: "Look for common faults, and print their remedies",
+		Long: `doctor looks for common faults, and prints a remedy for each. It checks
+  - the permissions of sockets, the bridge, the databases, and whether another
+    process owns the flows
+  - interfaces that are not served
+  - whether DHCP announces a resolver address and a route to each guest
+  - whether another port has the resolver address
+  - whether an ACL drops a query before the punt, by a trace in the switch
 
-PORT or SWITCH is whose guests to look at; without it the first 16 are traced.`,
-		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: o.completePorts,
+doctor changes nothing. The trace needs root and ovs-appctl.
+
+PORT is a logical port, an interface, an IP address or a MAC address. SWITCH is
+a logical switch. Without an argument doctor traces the queries of the first 16
+guests.`,
+		Example: `  puntctl doctor
+  puntctl doctor red-vm1`,
+		Args:              needs(0),
+		ValidArgsFunction: o.completeFirst,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d := &diagnosis{Findings: []finding{}}
 			err := o.diagnose(cmd, d, args, vswitchd)
@@ -90,7 +96,7 @@ PORT or SWITCH is whose guests to look at; without it the first 16 are traced.`,
 	return cmd
 }
 
-// diagnose looks at all that there is.
+// diagnose runs all checks, and adds their findings to d.
 func (o *options) diagnose(cmd *cobra.Command, d *diagnosis, args []string, vswitchd string) error {
 	ctx, c := cmd.Context(), o.client(cmd)
 	s, err := c.status(ctx)
@@ -104,17 +110,17 @@ func (o *options) diagnose(cmd *cobra.Command, d *diagnosis, args []string, vswi
 		return err
 	}
 	if len(args) > 0 && !selectGuests(&all, args[0]) {
-		unknown := "no guest here has this port or switch, and no interface this port"
+		unknown := "no guest or interface of this node has this name or address"
 		if len(s.Problems) == 0 {
-			return &exitError{exitUnwell, fmt.Errorf("%q: %s", args[0], unknown)}
+			return &exitError{status: exitUnwell, err: fmt.Errorf("PORT|SWITCH %q: %s", args[0], unknown)}
 		}
-		// A bridge that is not served has no guests, so what is wrong with it may be the cause.
+		// A bridge that is not served has no guests, so the problem of the bridge may be the cause.
 		d.add(finding{Level: levelProblem, About: fmt.Sprintf("%q", args[0]), Text: unknown, Remedy: "look at the problems above first: a bridge that is not served has no guests"})
 		return nil
 	}
-	d.guests(s, &all)
+	d.guests(s, &all, len(args) > 0)
 	defer showProgress(cmd.ErrOrStderr(), "tracing queries through the switch")()
-	d.traces(ctx, s, &all, ovsAppctl(vswitchd))
+	d.traces(ctx, s, &all, newTracer(vswitchd, c))
 	return nil
 }
 
@@ -122,11 +128,14 @@ func (o *options) diagnose(cmd *cobra.Command, d *diagnosis, args []string, vswi
 func (d *diagnosis) status(s *api.Status) {
 	for _, p := range s.Problems {
 		if p.Code == api.CodeUnserved {
-			continue // each of them is a finding of its own
+			continue // the method guests adds these findings
 		}
 		d.add(newFinding(levelProblem, &p))
 	}
 	for _, p := range s.Warnings {
+		if p.Code == api.CodeOverLimit {
+			continue // the method guests adds these findings
+		}
 		d.add(newFinding(levelNote, &p))
 	}
 	for i := range s.Bridges {
@@ -141,13 +150,13 @@ func (d *diagnosis) status(s *api.Status) {
 	}
 }
 
-// withRemedy adds to the error of a process that can't be asked where to look for it.
+// withRemedy adds hints to the error of a process that can't be asked.
 func withRemedy(err error, path string) error {
 	var exit *exitError
 	if !errors.As(err, &exit) || exit.status != exitNoProcess {
 		return err
 	}
-	return &exitError{exitNoProcess, fmt.Errorf("%w\n  does it run?        systemctl status puntdns; journalctl -u puntdns -n 20\n  has it a socket?    grep control /etc/puntdns/Corefile    # control unix:%s\n  who may ask?        ls -l %s    # its owner, and root", exit.err, path, path)}
+	return &exitError{status: exitNoProcess, err: fmt.Errorf("%w\n  does it run?        systemctl status puntdns; journalctl -u puntdns -n 20\n  has it a socket?    grep control /etc/puntdns/Corefile    # control unix:%s\n  who may ask?        ls -l %s    # its owner, and root", exit.err, path, path)}
 }
 
 func (p *page) diagnosis(d *diagnosis) {
@@ -164,7 +173,6 @@ func (p *page) diagnosis(d *diagnosis) {
 	}
 }
 
-// remedy writes what to do, and lines to paste.
 func (p *page) remedy(indent, text string, commands []string) {
 	if text != "" {
 		p.linef("%s%s", indent, text)
@@ -173,6 +181,3 @@ func (p *page) remedy(indent, text string, commands []string) {
 		p.linef("%s  %s", indent, line)
 	}
 }
-
-// tracer traces a packet through a bridge, and returns what the switch says of its way.
-type tracer func(ctx context.Context, bridge, flow string) (string, error)

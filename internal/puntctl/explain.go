@@ -25,27 +25,34 @@ func explainCommand(o *options) *cobra.Command {
 	var tcp, summary bool
 	cmd := &cobra.Command{
 		Use:   "explain PORT NAME [TYPE]",
-		Short: "Show the way of a query of one guest, and its answer",
-		Long: `explain asks in the place of a guest, and shows the whole way of the query: the flows of the guest in the
-switch, whether a query gets to the punt, by a trace in the switch; who the guest is to puntdns; the
-views and the server block; what each plugin has decided, and how long it took; the answer as dig
-prints it; and what the guest would get without puntdns. What keeps the guest from an answer comes first,
-with what to do about it.
+		Short: "Show each step of a query of one guest, and its answer",
+		Long: `explain runs a query of a guest through puntdns, and shows each step: the
+guest's flows in the switch, a trace that shows whether the query reaches
+puntdns, the views and the server block, the decision and the time of each
+plugin, and the answer. It also shows what the guest would get without puntdns.
+Problems come first, each with its remedy.
 
-PORT is the name of a logical port or of a local interface, or an address or a MAC address that one
-guest alone has. NAME is fully qualified, with or without the dot. TYPE is A unless it is given.
+PORT is a logical port, an interface, or an IP address or a MAC address that
+only one guest has. NAME is a full domain name, with or without a dot at its
+end. TYPE is A by default.
 
-The query goes through the plugins that answer the guest. Nothing is sent to the guest or stored in
-cache, and no log has it; upstreams are asked. The trace takes root and ovs-appctl, and changes nothing
-in the switch.
+explain sends nothing to the guest, stores nothing in the cache, and writes no
+log. The plugins ask their upstreams. The trace needs root and ovs-appctl, and
+changes nothing in the switch.
 
 Exit status:
-  0  the guest gets records, or its query is resumed to the server that it has asked
-  1  it does not, or something else is not well; or there is no such guest
+  0  the guest gets records, or the name has none of the type, or the query
+     continues to its server
+  1  there is a problem, or there is no such name or guest
   2  the command line is wrong
-  3  the process could not be asked`,
-		Args:              cobra.RangeArgs(2, 3),
-		ValidArgsFunction: o.completePorts,
+  3  puntdns does not run, has no control socket, or refuses this user
+  4  nothing is wrong, but there is no trace, so the switch may still drop the
+     query`,
+		Example: `  puntctl explain red-vm1 db.cloud.internal
+  puntctl explain tap0 www.example.org AAAA --summary
+  puntctl explain red-vm1 www.example.org --server 9.9.9.9 --tcp`,
+		Args:              needs(2),
+		ValidArgsFunction: o.completeQuery,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			parameters := url.Values{"port": {args[0]}, "name": {args[1]}, "server": {server}, "from": {from}, "tcp": {strconv.FormatBool(tcp)}}
 			if len(args) > 2 {
@@ -53,9 +60,13 @@ Exit status:
 			}
 			var e api.Explanation
 			if err := o.client(cmd).get(cmd.Context(), api.PathExplain, parameters, &e); err != nil {
-				return err
+				return named(cmd, err)
 			}
-			addFindings(&e, traceExplained(cmd.Context(), &e, ovsAppctl(vswitchd)), routeExplained(&e))
+			if !tcp && has(&e, api.CodeTruncated) {
+				parameters.Set("tcp", "true")
+				addFindings(&e, nil, o.explainedOverTCP(cmd, parameters))
+			}
+			addFindings(&e, newTracer(vswitchd, o.client(cmd)).explained(cmd.Context(), &e), routeExplained(&e))
 			show := func(p *page) { p.explanation(&e, drawing(cmd.OutOrStdout())) }
 			if summary {
 				show = func(p *page) { p.explainSummary(&e) }
@@ -63,59 +74,92 @@ Exit status:
 			if err := o.write(cmd.OutOrStdout(), &e, show); err != nil {
 				return err
 			}
-			if !e.Well {
+			switch {
+			case !e.Well:
 				return errUnwell
+			case has(&e, api.CodeNotTraced):
+				return errNotTraced
+			default:
+				return nil
 			}
-			return nil
 		},
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&tcp, "tcp", false, "ask over TCP")
-	flags.BoolVar(&summary, "summary", false, "show the answer and what is not well, and not the way")
-	flags.StringVar(&server, "server", "", "the address, with or without a port, that the guest asks (default: its first resolver address that DHCP announces, else its first one)")
-	flags.StringVar(&from, "from", "", "the address that the guest asks from (default: the first that OVN knows)")
+	flags.BoolVar(&summary, "summary", false, "show only the answer and the problems")
+	flags.StringVar(&server, "server", "", "address, with or without a port, of the DNS server that the guest asks (default: the resolver address that DHCP announces)")
+	flags.StringVar(&from, "from", "", "address of the guest that sends the query (default: the first one in OVN)")
 	flags.StringVar(&vswitchd, "vswitchd", "ovs-vswitchd", "target of ovs-appctl(8)")
 	return cmd
 }
 
-// addFindings adds the findings of puntctl to those of the process: first come before, last behind them.
-// Well stays as the process says, unless a finding of puntctl clears it.
+// explainedOverTCP returns what is not well with the same query over TCP, which the guest asks if the answer over UDP is
+// truncated. An error is a finding, too: the query was not explained.
+func (o *options) explainedOverTCP(cmd *cobra.Command, parameters url.Values) (problems []api.Problem) {
+	const over = "over TCP, as the guest asks after that: "
+	var e api.Explanation
+	if err := o.client(cmd).get(cmd.Context(), api.PathExplain, parameters, &e); err != nil {
+		return []api.Problem{{Code: api.CodeNotTraced, About: parameters.Get("port"), Text: over + err.Error()}}
+	}
+	for _, p := range e.Findings {
+		if !remedy.IsNote(p.Code) {
+			p.Text = over + p.Text
+			problems = append(problems, p)
+		}
+	}
+	return problems
+}
+
+// addFindings adds the findings of puntctl: first before the findings of the process, last after them. A
+// finding of puntctl may clear Well, but never sets it.
 func addFindings(e *api.Explanation, first, last []api.Problem) {
 	e.Well = e.Well && remedy.Well(first) && remedy.Well(last)
 	e.Findings = append(slices.Insert(e.Findings, 0, first...), last...)
 	remedy.FillExplanation(e)
 }
 
-// traceExplained traces the query through the switch, and returns a finding if the query does not get to
-// the punt.
-func traceExplained(ctx context.Context, e *api.Explanation, trace tracer) []api.Problem {
+// untraced begins the text of a finding about a query that was not traced.
+const untraced = "no trace shows whether the switch sends the query to puntdns: "
+
+// explained traces the query of an explanation through the switch. It returns a finding if the query does not reach the
+// punt, or if there is no trace.
+func (t *tracer) explained(ctx context.Context, e *api.Explanation) []api.Problem {
 	q, ok := explainedQuery(e)
 	if !ok {
-		return nil
+		return nil // a finding of the process names the missing data
 	}
 	lines := q.lines()
+	notTraced := func(why string) []api.Problem {
+		if e.Unasked != "" {
+			return nil
+		}
+		return []api.Problem{{Code: api.CodeNotTraced, About: e.Guest.Port, Text: untraced + why, Commands: lines}}
+	}
 	e.Trace = &api.Trace{Command: lines[0]}
-	said, err := trace(ctx, e.Guest.Bridge, q.flow())
+	said, err := t.trace(ctx, e.Guest.Bridge, q.flow())
 	if err != nil {
 		e.Trace.Error = err.Error()
+		return notTraced(e.Trace.Error)
+	}
+	shown, w := e.Trace, readTrace(said, e.EntryTable)
+	if shown.Error = w.whyNotTraced(&e.Guest, e.EntryTable); shown.Error != "" {
+		all := notTraced(shown.Error)
+		for i := range all {
+			all[i].Remedy = "follow the query with ovn-trace, which goes through load balancers"
+			all[i].Commands = lines[len(lines)-1:]
+		}
+		return all
+	}
+	shown.Punted, shown.Table, shown.Flow = w.punted, strconv.Itoa(w.last.table), w.last.flow
+	shown.Dropped = w.dropped && !w.punted
+	if shown.Punted || e.Unasked != "" {
 		return nil
 	}
-	t, w := e.Trace, readTrace(said, e.EntryTable)
-	if w.isBalanced(&e.Guest, e.EntryTable) {
-		t.Error = fmt.Sprintf("%s, in %s", balanced, w.before)
-		return nil
-	}
-	t.Punted, t.Table, t.Flow = w.punted, strconv.Itoa(w.last.table), w.last.flow
-	t.Dropped = w.dropped && !w.punted
-	if t.Punted || e.Unasked != "" {
-		return nil
-	}
-	return []api.Problem{notPunted(e, &q, &w)}
+	return []api.Problem{t.notPunted(ctx, e, &q, &w)}
 }
 
-// routeExplained returns a finding if DHCP gives the guest no route to the server that it asks. The finding
-// is a note, as nobody here knows whether the guest has its route by DHCP, by hand or by its image. In
-// hijack mode there is none.
+// routeExplained returns a finding if DHCP gives the guest no route to the server of the query. The finding
+// is a note: the guest may have its route by hand or by its image. In hijack mode there is no finding.
 func routeExplained(e *api.Explanation) []api.Problem {
 	g := &e.Guest
 	server, err := netip.ParseAddrPort(e.Question.Server)
@@ -133,7 +177,7 @@ func routeExplained(e *api.Explanation) []api.Problem {
 	}}
 }
 
-// explainedQuery returns the query to trace, and reports whether enough is known of it.
+// explainedQuery returns the query to trace. ok is false if too little is known of it.
 func explainedQuery(e *api.Explanation) (q query, ok bool) {
 	server, err := netip.ParseAddrPort(e.Question.Server)
 	client, clientErr := netip.ParseAddrPort(e.Question.Client)
@@ -143,7 +187,6 @@ func explainedQuery(e *api.Explanation) (q query, ok bool) {
 	return query{guest: &e.Guest, mac: e.Question.ClientMAC, from: client.Addr(), to: server.Addr(), port: server.Port(), tcp: e.Question.TCP}, true
 }
 
-// tree is how branches are drawn.
 type tree struct{ branch, last, stem, gap string }
 
 var (
@@ -151,7 +194,7 @@ var (
 	plainTree = tree{"|- ", "`- ", "|  ", "   "}
 )
 
-// drawing returns the tree for where it is written: box characters are for terminals of UTF-8.
+// drawing returns box characters for a terminal with UTF-8, else ASCII.
 func drawing(w io.Writer) *tree {
 	locale := strings.ToUpper(cmp.Or(os.Getenv("LC_ALL"), os.Getenv("LC_CTYPE"), os.Getenv("LANG")))
 	if isTerminal(w) && (strings.Contains(locale, "UTF-8") || strings.Contains(locale, "UTF8")) {
@@ -160,7 +203,7 @@ func drawing(w io.Writer) *tree {
 	return &plainTree
 }
 
-// node is a line of a tree with those below it.
+// node is a line of a tree, and the nodes below it.
 type node struct {
 	line  []cell
 	below []*node
@@ -178,7 +221,6 @@ func (n *node) addf(format string, args ...any) *node {
 	return n.add(said(fmt.Sprintf(format, args...)))
 }
 
-// nodes writes a tree.
 func (p *page) nodes(all []*node, t *tree, indent string) {
 	for i, n := range all {
 		branch, stem := t.branch, t.stem
@@ -190,7 +232,7 @@ func (p *page) nodes(all []*node, t *tree, indent string) {
 	}
 }
 
-// explainSummary writes what the guest gets, and what is not well, with what to do about it.
+// explainSummary writes what the guest gets, and each problem with its remedy.
 func (p *page) explainSummary(e *api.Explanation) {
 	p.line(in(verdictColour(e), outcomeOf(e)))
 	for i := range e.Findings {
@@ -211,13 +253,13 @@ func verdictColour(e *api.Explanation) colour {
 	return red
 }
 
-// outcomeOf says on one line what the guest gets.
+// outcomeOf returns a line that says what the guest gets.
 func outcomeOf(e *api.Explanation) string {
 	who := fmt.Sprintf("port %s asks %s for %s %s: ", e.Guest.Port, e.Question.Server, e.Question.Name, e.Question.Type)
 	if e.Question.Server == "" {
 		who = fmt.Sprintf("port %s asks for %s %s: ", e.Guest.Port, e.Question.Name, e.Question.Type)
 	}
-	answer := strings.Join(append([]string{e.Rcode}, recordsOf(e.Answer)...), " ")
+	answer := strings.Join(append([]string{e.Rcode}, firstOf(recordsOf(e.Answer))...), " ")
 	switch {
 	case e.Unasked != "":
 		return who + "puntdns is not asked, as " + e.Unasked
@@ -235,14 +277,31 @@ func outcomeOf(e *api.Explanation) string {
 	return who + "puntdns is not asked"
 }
 
-// isKept reports whether something keeps the query from getting to the process.
-func isKept(e *api.Explanation) bool {
-	return slices.ContainsFunc(e.Findings, func(f api.Problem) bool {
-		return f.Code == api.CodeNotPunted || f.Code == api.CodeNoFlows || f.Code == api.CodeLease
-	})
+// firstOf shortens the data of records for the first line. The tree shows all data.
+func firstOf(records []string) (all []string) {
+	const mostRecords, mostBytes = 8, 80
+	for i, data := range records {
+		if i == mostRecords {
+			return append(all, fmt.Sprintf("and %d more", len(records)-i))
+		}
+		if len(data) > mostBytes {
+			data = strings.ToValidUTF8(data[:mostBytes], "") + "..."
+		}
+		all = append(all, data)
+	}
+	return all
 }
 
-// recordsOf returns the data of the records in the answer section of a message as dig prints it.
+// isKept reports whether something stops the query before the process.
+func isKept(e *api.Explanation) bool {
+	return has(e, api.CodeNotPunted, api.CodeNoFlows, api.CodeLease)
+}
+
+func has(e *api.Explanation, codes ...string) bool {
+	return slices.ContainsFunc(e.Findings, func(f api.Problem) bool { return slices.Contains(codes, f.Code) })
+}
+
+// recordsOf returns the data of the records in the answer section. answer is a message in the format of dig.
 func recordsOf(answer string) (all []string) {
 	_, section, _ := strings.Cut(answer, ";; ANSWER SECTION:\n")
 	section, _, _ = strings.Cut(section, "\n\n")
@@ -254,7 +313,6 @@ func recordsOf(answer string) (all []string) {
 	return all
 }
 
-// explanation writes the whole way.
 func (p *page) explanation(e *api.Explanation, t *tree) {
 	p.explainSummary(e)
 	all := []*node{guestNode(e), switchNode(e)}
@@ -348,7 +406,7 @@ func pluginsNode(e *api.Explanation) *node {
 	for _, text := range e.Notes {
 		root.addf("%s", text)
 	}
-	// Plugins stand one behind the other: a tree of them would only be deep.
+	// Each plugin calls the next one: a tree of them would only be deep.
 	for i := 0; i < len(e.Steps); i++ {
 		s := &e.Steps[i]
 		plugin, verdict := s.Plugin, said(s.Verdict)
@@ -374,10 +432,10 @@ func pluginsNode(e *api.Explanation) *node {
 	return root
 }
 
-// leftSilently reports whether a plugin is left out, and there is no more to say of it.
+// leftSilently reports whether a plugin is left out and has no notes.
 func leftSilently(s *api.Step) bool { return s.Verdict == api.VerdictLeft && len(s.Notes) == 0 }
 
-// micros returns a duration below a second as it matters for plugins.
+// micros formats the duration of a plugin, in microseconds below 1 ms.
 func micros(s float64) string {
 	if s < 1e-3 {
 		return strconv.FormatFloat(s*1e6, 'f', 0, 64) + "us"

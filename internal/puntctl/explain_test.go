@@ -5,6 +5,7 @@ package puntctl_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -17,24 +18,54 @@ import (
 	"github.com/puntdns/puntdns/internal/testkit/golden"
 )
 
-// process is a control socket that answers as it is told.
+// process is a control socket that answers as the test says.
 func process(t *testing.T, path string, status int, answer any) (socket string) {
+	t.Helper()
+	return serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != path {
+			t.Errorf("asked for %s, want %s", r.URL.Path, path)
+		}
+		w.WriteHeader(status)
+		_ = json.NewEncoder(w).Encode(answer)
+	}))
+}
+
+// serve serves a handler until the test's end.
+func serve(t *testing.T, h http.Handler) (socket string) {
 	t.Helper()
 	socket = filepath.Join(t.TempDir(), "control.sock")
 	l, err := net.Listen("unix", socket)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != path {
-			t.Errorf("asked for %s, want %s", r.URL.Path, path)
-		}
-		w.WriteHeader(status)
-		_ = json.NewEncoder(w).Encode(answer)
-	})}
+	s := &http.Server{Handler: h}
 	go func() { _ = s.Serve(l) }()
 	t.Cleanup(func() { s.Close() })
 	return socket
+}
+
+// explaining is a process that explains. It has the logical flows of some tables of the traces; an older process has
+// none.
+func explaining(t *testing.T, e *api.Explanation, older bool) (socket string) {
+	t.Helper()
+	acl := api.LogicalFlow{Stage: "ls_in_acl", Hint: "5b4e9d10", Actions: "/* drop */"}
+	byTable := map[string]api.LogicalFlow{
+		"9": {Stage: "ls_in_apply_port_sec", Actions: "drop;"}, "16": acl, "17": acl,
+		"18": {Stage: "ls_in_acl_action", Actions: "reg8[18] = 0; reject { };"}, "33": {Stage: "ls_in_network_function", Actions: "drop;"},
+	}
+	return serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		encode := json.NewEncoder(w).Encode
+		f, known := byTable[r.URL.Query().Get("table")]
+		switch {
+		case r.URL.Path == api.PathExplain:
+			_ = encode(e)
+		case known && !older:
+			_ = encode(f)
+		default:
+			w.WriteHeader(http.StatusNotFound)
+			_ = encode(api.Error{Message: "there is no such path"})
+		}
+	}))
 }
 
 // appctl puts an ovs-appctl before all others that says something.
@@ -115,6 +146,11 @@ func TestExplain(t *testing.T) {
 		Code: api.CodeUpstream, About: "red-vm1", Text: "upstream 192.0.2.1:53 does not answer", Remedy: "look there", Commands: []string{"dig @192.0.2.1"},
 	}}
 	dead.Rcode, dead.Answer = "SERVFAIL", ";; opcode: QUERY, status: SERVFAIL, id: 1\n"
+	large := explained()
+	large.Answer = ";; ANSWER SECTION:\ndb.internal.\t5\tIN\tTXT\t\"" + strings.Repeat("x", 200) + "\"\n"
+	for i := range 20 {
+		large.Answer += fmt.Sprintf("db.internal.\t5\tIN\tA\t10.0.1.%d\n", i)
+	}
 	resumed := explained()
 	resumed.Result, resumed.Rcode, resumed.Answer = "resumed", "", ""
 	ovn := explained()
@@ -151,18 +187,21 @@ func TestExplain(t *testing.T) {
 	}{
 		{"tree", explained(), tracePunted, nil, 0},
 		{"summary", explained(), tracePunted, []string{"--summary"}, 0},
+		{"a large answer", large, tracePunted, []string{"--summary"}, 0},
 		{"dead upstream", dead, tracePunted, []string{"--summary"}, 1},
 		{"resumed", resumed, tracePunted, []string{"--summary"}, 0},
 		{"not asked", unasked, traceDropped, []string{"--summary"}, 0},
 		{"dropped by an ACL", ovn, traceDropped, []string{"--summary"}, 1},
 		{"dropped by port security", assumed, traceSecurity, []string{"--summary"}, 1},
 		{"dropped by an ACL before the entry flows", placed, traceDropped, []string{"--summary"}, 1},
+		{"dropped, explained by an older process", placed, traceDropped, []string{"--summary"}, 1},
 		{"rejected by an ACL", placed, traceRejected, []string{"--summary"}, 1},
 		{"rejected by the verdict of an ACL", placed, traceVerdict, []string{"--summary"}, 1},
 		{"through a network function", through(functionPorts...), recorded(t, "network-function"), []string{"--summary"}, 1},
 		{"to a port that is not known", through(), recorded(t, "network-function"), []string{"--summary"}, 1},
 		{"through a network function that is not active", through(functionPorts...), recorded(t, "inactive-function"), []string{"--summary"}, 1},
-		{"to a load balancer", placed, traceBalanced, []string{"--summary"}, 0},
+		{"to a load balancer", placed, traceBalanced, []string{"--summary"}, 4},
+		{"beside load balancers of OVN 26.03", placed, "21. ct_state=+new+trk,ip,metadata=0x1, priority 100, cookie 0x2\n    move:NXM_NX_CT_TP_DST[]->NXM_NX_XXREG1[0..15]\n" + tracePunted, []string{"--summary"}, 4},
 		{"dropped behind a punt that has expired", placed, traceExpired, []string{"--summary"}, 1},
 		{"dropped behind a punt that has expired, in an unknown table", ovn, traceExpired, []string{"--summary"}, 1},
 		{"dropped behind flows that are missing", placed, traceMissing, []string{"--summary"}, 1},
@@ -172,11 +211,14 @@ func TestExplain(t *testing.T) {
 		{"a route by the router", told(api.DHCP{Router: "10.0.1.1"}, nil), tracePunted, []string{"--summary"}, 0},
 		{"a query that is not for puntdns", told(api.DHCP{}, func(e *api.Explanation) { e.Unasked = "another" }), tracePunted, []string{"--summary"}, 0},
 		{"any server", told(api.DHCP{}, func(e *api.Explanation) { e.Guest.Resolvers = []string{"any"} }), tracePunted, []string{"--summary"}, 0},
-		{"no ovs-appctl", explained(), "", []string{"--summary"}, 0},
+		{"no ovs-appctl", explained(), "", []string{"--summary"}, 4},
+		{"no ovs-appctl, the tree", explained(), "", nil, 4},
+		{"no ovs-appctl, and not well", dead, "", []string{"--summary"}, 1},
+		{"no ovs-appctl, and not for puntdns", unasked, "", []string{"--summary"}, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			appctl(t, tc.trace)
-			socket := process(t, api.PathExplain, http.StatusOK, tc.says)
+			socket := explaining(t, tc.says, strings.HasSuffix(tc.name, "by an older process"))
 			var out, errs bytes.Buffer
 			status := puntctl.Run("test", append([]string{"-s", socket, "explain", "red-vm1", "db.internal"}, tc.args...), &out, &errs)
 			if status != tc.status || errs.Len() > 0 {
@@ -191,12 +233,12 @@ func TestExplainFormats(t *testing.T) {
 	appctl(t, "")
 	socket := process(t, api.PathExplain, http.StatusOK, explained())
 	for _, tc := range []struct{ format, want string }{
-		{"json", "{\n  \"well\": true,\n  \"findings\": [],\n  \"question\": {\n    \"port\": \"red-vm1\","},
-		{"yaml", "well: true\nfindings: []\nquestion:\n  port: red-vm1\n"},
+		{"json", "{\n  \"well\": true,\n  \"findings\": [\n    {\n      \"code\": \"not-traced\","},
+		{"yaml", "well: true\nfindings:\n  - code: not-traced\n    about: red-vm1\n"},
 	} {
 		var out, errs bytes.Buffer
 		status := puntctl.Run("test", []string{"-s", socket, "explain", "red-vm1", "db.internal", "-o", tc.format}, &out, &errs)
-		if status != 0 || !strings.HasPrefix(out.String(), tc.want) || !strings.Contains(out.String(), "executable file not found") {
+		if status != 4 || !strings.HasPrefix(out.String(), tc.want) || !strings.Contains(out.String(), "executable file not found") {
 			t.Errorf("%s: exit status %d, %s\n%s", tc.format, status, &errs, &out)
 		}
 	}

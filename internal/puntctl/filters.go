@@ -13,49 +13,74 @@ import (
 	"github.com/puntdns/puntdns/internal/shell"
 )
 
-// filters are the options by which watch and top choose queries.
+// filters are the options of watch and top that select queries.
 type filters struct{ words map[string]*[]string }
 
-// filterHelp stands in the help of both.
-const filterHelp = `Each filter may be given several times, or have several words with commas between them: a query has to
-match one word of each that is given. They are applied in the process. A port or a switch that no guest has
-at present is said on standard error.`
+const filterHelp = `A filter takes several words, with commas or by giving the option again. A query
+must match one word of each filter. If no guest has a port or a switch of a
+filter, a warning says so on standard error.`
 
-// add adds the options to a command.
 func (f *filters) add(cmd *cobra.Command, o *options) {
 	f.words = map[string]*[]string{}
 	for _, option := range []struct{ name, help string }{
-		{api.FilterPort, "queries of a logical port"},
+		{api.FilterPort, "queries of a guest, by its logical port, interface, IP address or MAC address"},
 		{api.FilterSwitch, "queries of the guests of a logical switch"},
-		{api.FilterName, "queries for a domain name, or as *.example.org for all names below one"},
+		{api.FilterName, "queries for a domain name; *.example.org means all names below example.org"},
 		{api.FilterType, "queries for a type, such as AAAA or TYPE65"},
-		{api.FilterRcode, "queries that get an rcode, such as NXDOMAIN or 3, or are RESUMED or DROPPED"},
-		{api.FilterBlock, "queries that a server block has taken, by its zone, or its line as in Corefile:7"},
+		{api.FilterRcode, "queries with a result: an rcode such as NXDOMAIN or 3, RESUMED, or DROPPED"},
+		{api.FilterBlock, "queries of a server block, by its zone, or its line, such as Corefile:7"},
 	} {
-		f.words[option.name] = cmd.Flags().StringSlice(option.name, nil, option.help)
+		f.words[option.name] = addFilter(cmd, o, option.name, option.help)
 	}
-	// The options exist.
-	_ = cmd.RegisterFlagCompletionFunc(api.FilterPort, o.completePorts)
-	_ = cmd.RegisterFlagCompletionFunc(api.FilterSwitch, o.completePorts)
 	for option, words := range map[string][]string{
-		api.FilterType:  {"A", "AAAA", "PTR", "SRV", "TXT", "MX", "CNAME", "SOA", "NS", "HTTPS"},
+		api.FilterType:  commonTypes,
 		api.FilterRcode: {"NOERROR", "NXDOMAIN", "SERVFAIL", "REFUSED", "FORMERR", "NOTIMP", "RESUMED", "DROPPED"},
 	} {
 		_ = cmd.RegisterFlagCompletionFunc(option, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 	}
 }
 
-// warn writes which ports and switches no guest has at present.
-func (f *filters) warn(cmd *cobra.Command, o *options) {
-	p := newPage(cmd.ErrOrStderr())
-	for _, text := range f.absent(cmd, o) {
-		p.line(in(yellow, "warning:"), said(text))
+// addFilter adds the option of one filter, with its completion.
+func addFilter(cmd *cobra.Command, o *options, name, help string) *[]string {
+	words := cmd.Flags().StringSlice(name, nil, help)
+	// The errors are nil, since the options exist.
+	switch name {
+	case api.FilterPort:
+		_ = cmd.RegisterFlagCompletionFunc(name, o.completeGuests(portOf, interfaceOf))
+	case api.FilterSwitch:
+		_ = cmd.RegisterFlagCompletionFunc(name, o.completeGuests(switchOf))
 	}
-	_, _ = cmd.ErrOrStderr().Write(p.text.Bytes()) // there is nobody else to tell
+	return words
 }
 
-// absent says which ports and switches no guest has at present: that may be a wrong word, or a guest that is
-// still to come, so the stream goes on. If the guests can't be asked for, it says nothing.
+// keepSwitches removes all guests of other switches than those of --switch, and all interfaces that are not
+// served, whose switch is not known. A word is the name or the UUID of a switch. Without words all stay. The error
+// names a word that no guest has.
+func keepSwitches(all *api.Guests, words []string) error {
+	if len(words) == 0 {
+		return nil
+	}
+	for _, word := range words {
+		if !slices.ContainsFunc(all.Guests, func(g api.Guest) bool { return g.Switch == word || g.Network == word }) {
+			return &exitError{status: exitUnwell, err: fmt.Errorf("--%s %q: no guest of this node is on this logical switch", api.FilterSwitch, word)}
+		}
+	}
+	all.Guests = slices.DeleteFunc(all.Guests, func(g api.Guest) bool { return !slices.Contains(words, g.Switch) && !slices.Contains(words, g.Network) })
+	all.Unserved = nil
+	return nil
+}
+
+// warn writes a warning for each port and switch that no guest has at present.
+func (f *filters) warn(cmd *cobra.Command, o *options) {
+	p := o.newPage(cmd.ErrOrStderr())
+	for _, text := range f.absent(cmd, o) {
+		p.sentence(in(yellow, "warning: "+text))
+	}
+	_, _ = cmd.ErrOrStderr().Write(p.text.Bytes()) // a failed warning can't be reported
+}
+
+// absent returns a warning for each port and switch that no guest has at present. The word may be wrong, or
+// the guest may come later, so the stream goes on. If the guests can't be listed, absent returns none.
 func (f *filters) absent(cmd *cobra.Command, o *options) (warnings []string) {
 	ports, switches := *f.words[api.FilterPort], *f.words[api.FilterSwitch]
 	var all api.Guests
@@ -65,7 +90,7 @@ func (f *filters) absent(cmd *cobra.Command, o *options) (warnings []string) {
 	of := func(option string, words []string, has func(*api.Guest) string) {
 		for _, word := range words {
 			if !slices.ContainsFunc(all.Guests, func(g api.Guest) bool { return has(&g) == word }) {
-				warnings = append(warnings, fmt.Sprintf("--%s %s: no guest here has this %s at present; its queries are shown once one has (`puntctl guests` lists all)", option, shell.Word(word), option))
+				warnings = append(warnings, fmt.Sprintf("--%s %s: no guest has this %s now; watching for one (`puntctl guests` lists all)", option, shell.Word(word), option))
 			}
 		}
 	}
@@ -74,8 +99,12 @@ func (f *filters) absent(cmd *cobra.Command, o *options) (warnings []string) {
 	return warnings
 }
 
-// parameters returns the options as those of a stream.
-func (f *filters) parameters() url.Values {
+// parameters returns the options as parameters of a stream. The process compares the names of logical ports,
+// so parameters replaces other words for a guest by the names of its ports.
+func (f *filters) parameters(cmd *cobra.Command, o *options) url.Values {
+	if ports := f.words[api.FilterPort]; len(*ports) > 0 {
+		*ports = o.portsOf(cmd, *ports)
+	}
 	out := url.Values{}
 	for name, words := range f.words {
 		if len(*words) > 0 {

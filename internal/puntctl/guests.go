@@ -4,60 +4,93 @@ package puntctl
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/puntdns/puntdns/internal/control/api"
-	"github.com/puntdns/puntdns/internal/escape"
+	"github.com/puntdns/puntdns/internal/control/remedy"
 )
 
 func guestsCommand(o *options) *cobra.Command {
-	return &cobra.Command{
+	var switches *[]string
+	cmd := &cobra.Command{
 		Use:   "guests [PORT|SWITCH]",
-		Short: "List the guests, and the interfaces that are not served",
-		Long: `guests lists the guests that are served, with what the switch has counted of each, and the interfaces
-of the bridges that are not served, with the reason. PORT is the name of a logical port and SWITCH
-that of a logical switch, or its UUID; without them it lists all.
+		Short: "List guests with query counts, and interfaces not served",
+		Long: `guests lists the guests that puntdns serves, with the query counts of the
+switch. Below them it lists the interfaces that are not served, each with the
+reason.
 
-The packets are those that have matched the guest's flows since these were installed: QUERIES over UDP
-and TCP, LAST QUERY as the switch knows it, which it tells by OpenFlow 1.5 only.`,
-		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: o.completePorts,
+PORT is a logical port, an interface, an IP address or a MAC address. SWITCH is
+the name or the UUID of a logical switch. Without an argument guests lists all.
+
+QUERIES counts the packets that matched the guest's flows since the flows were
+installed, over UDP and TCP. REFUSED is what limits have refused since the guest
+was last a minute within them; QUERIES has packets over the rate, too. LAST
+QUERY needs OpenFlow 1.5. A guest without a binding is "retained" for a while.`,
+		Example: `  puntctl guests
+  puntctl guests red-vm1
+  puntctl guests --switch red -o wide
+  puntctl guests -o json | jq -r '.unserved[].reason'`,
+		Args:              needs(0),
+		ValidArgsFunction: o.completeFirst,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var all api.Guests
 			if err := o.client(cmd).get(cmd.Context(), api.PathGuests, nil, &all); err != nil {
 				return err
 			}
 			if len(args) > 0 && !selectGuests(&all, args[0]) {
-				return &exitError{exitUnwell, fmt.Errorf("%q: no guest here has this port or switch, and no interface this port; expected one of those that `puntctl guests` lists", args[0])}
+				return named(cmd, &exitError{status: exitUnwell, err: fmt.Errorf("%q: no guest or interface of this node has this name or address; `puntctl guests` lists all", args[0])})
+			}
+			if err := keepSwitches(&all, *switches); err != nil {
+				return err
 			}
 			return o.write(cmd.OutOrStdout(), &all, func(p *page) { p.guests(&all) })
 		},
 	}
+	switches = addFilter(cmd, o, api.FilterSwitch, "guests of a logical switch, by its name or UUID")
+	return cmd
 }
 
-// selectGuests leaves what has the name of a port or switch. It reports whether there is any.
+// selectGuests removes all guests and interfaces that word does not select. A word selects as in
+// api.Guests.Find, or names a switch. selectGuests reports whether any remain.
 func selectGuests(all *api.Guests, word string) bool {
-	all.Guests = slices.DeleteFunc(all.Guests, func(g api.Guest) bool { return g.Port != word && g.Switch != word && g.Network != word })
+	type port struct{ bridge, port string }
+	meant := map[port]bool{}
+	for _, g := range all.Find(word) {
+		meant[port{g.Bridge, g.Port}] = true
+	}
+	all.Guests = slices.DeleteFunc(all.Guests, func(g api.Guest) bool {
+		return !meant[port{g.Bridge, g.Port}] && g.Switch != word && g.Network != word
+	})
 	all.Unserved = slices.DeleteFunc(all.Unserved, func(u api.Unserved) bool { return u.Port != word && u.Interface != word })
 	return len(all.Guests)+len(all.Unserved) > 0
 }
 
-// completePorts completes the names of ports and switches, but those that a terminal may act on. Errors
-// complete nothing.
-func (o *options) completePorts(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+// portsOf replaces each word by the logical ports of the guests that the word means. A word that means none
+// stays. All words stay if the process does not list its guests.
+func (o *options) portsOf(cmd *cobra.Command, words []string) (ports []string) {
 	var all api.Guests
-	if len(args) > 0 || o.client(cmd).get(cmd.Context(), api.PathGuests, nil, &all) != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+	if o.client(cmd).get(cmd.Context(), api.PathGuests, nil, &all) != nil {
+		return words
 	}
-	var words []string
-	for _, g := range all.Guests {
-		words = append(words, g.Port, g.Switch)
+	return portsAmong(&all, words)
+}
+
+// portsAmong does so with the guests of a list.
+func portsAmong(all *api.Guests, words []string) (ports []string) {
+	for _, word := range words {
+		found := all.Find(word)
+		if found == nil {
+			ports = append(ports, word)
+		}
+		for _, g := range found {
+			ports = append(ports, g.Port)
+		}
 	}
-	slices.Sort(words)
-	return slices.DeleteFunc(slices.Compact(words), escape.NeedsEscape), cobra.ShellCompDirectiveNoFileComp
+	return ports
 }
 
 func (p *page) guests(all *api.Guests) {
@@ -69,7 +102,10 @@ func (p *page) guests(all *api.Guests) {
 		for i := range all.Guests {
 			rows = append(rows, guestRow(&all.Guests[i]))
 		}
-		p.table([]string{"PORT", "SWITCH", "IN_PORT", "VLAN", "ADDRESSES", "FLOWS", "QUERIES", "LAST QUERY", "STATE"}, rows)
+		p.table([]column{
+			{"BRIDGE", wide}, {"PORT", cut}, {"SWITCH", cut}, {"INTERFACE", wide}, {"IN_PORT", wide}, {"VLAN", wide}, {"MAC", wide},
+			{"ADDRESSES", cut}, {"FLOWS", wide}, {"QUERIES", 0}, {"REFUSED", 0}, {"LAST QUERY", 0}, {"STATE", 0},
+		}, rows)
 	} else {
 		p.linef("no guest is served")
 	}
@@ -85,7 +121,7 @@ func (p *page) guests(all *api.Guests) {
 		}
 		rows = append(rows, []cell{said(u.Bridge), said(u.Interface), said(u.Port), reason})
 	}
-	p.table([]string{"BRIDGE", "NOT SERVED", "PORT", "REASON"}, rows)
+	p.table([]column{{"BRIDGE", wide}, {"NOT SERVED", cut}, {"PORT", cut}, {"REASON", wrap}}, rows)
 }
 
 func guestRow(g *api.Guest) []cell {
@@ -104,10 +140,24 @@ func guestRow(g *api.Guest) []cell {
 	}
 	state := in(green, "served")
 	if g.Kept {
-		state = in(yellow, "kept without a binding")
+		state = in(yellow, "retained")
+	}
+	refused := uint64(0)
+	for _, n := range g.Refused {
+		refused += n
+	}
+	var codes []string
+	for _, p := range g.Problems {
+		if !remedy.IsNote(p.Code) {
+			codes = append(codes, p.Code)
+		}
+	}
+	if codes != nil {
+		state = in(yellow, strings.Join(codes, " "))
 	}
 	return []cell{
-		said(g.Port), said(g.Switch), number(g.InPort), number(uint32(g.VLAN)), said(strings.Join(g.Addresses, " ")),
-		said(flows), said(queries), said(last), state,
+		said(g.Bridge), said(g.Port), said(g.Switch), said(g.Interface), number(g.InPort), number(uint32(g.VLAN)), said(strings.Join(g.MACs, " ")),
+		said(strings.Join(g.Addresses, " ")),
+		said(flows), said(queries), number(uint32(min(refused, math.MaxUint32))), said(last), state,
 	}
 }

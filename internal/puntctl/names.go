@@ -3,6 +3,7 @@
 package puntctl
 
 import (
+	"errors"
 	"net/url"
 	"slices"
 	"strings"
@@ -15,27 +16,48 @@ import (
 func namesCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "names [PORT|SWITCH|NAME]",
-		Short: "Show which networks know which names, and where from",
-		Long: `names shows what the networks know. With PORT, the name of a logical port, these are the names that
-this guest sees; with SWITCH, the name or the UUID of a logical switch, those of its network; with
-NAME, a domain name, the networks that know it. Without either it lists the networks. A word that is
-both is taken for the port, then for the switch; a dot at its end makes it a NAME.
+		Short: "Show which networks have which names, from which source",
+		Long: `names shows which names the networks have.
 
-Each value has its source: the DNS row by its UUID, or the port, and where the domain of a port's name is
-from: its DHCP options (dhcp), the switch, or ovnhosts in the Corefile. The value that wins is what is
-answered. Records of other types are from external_ids of the row, such as dns-mx. Zones that the network
-forwards to DNS servers of its own come below, with the row that names them; what the network knows by
-itself is not forwarded. No guest sees this: it is for the operator only.`,
-		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: o.completePorts,
+  names         lists the networks
+  names PORT    shows the names that a guest sees; PORT is a logical port, an
+                interface, an IP address or a MAC address
+  names SWITCH  shows the names of a logical switch, by its name or UUID
+  names NAME    shows the networks that have a domain name
+
+A word that is both a port and a switch means the port. A dot at its end makes
+it a domain name.
+
+SOURCE is the DNS row or the port that a value comes from. "domain by" says who
+sets the domain of a port's name: the DHCP options (dhcp), the switch, or
+ovnhosts in the Corefile. Other records come from external_ids of the row, such
+as dns-mx. puntdns answers the values that have "yes" in WINS.
+
+FORWARDED ZONE is a zone that puntdns asks the network's own DNS servers for.
+Names that the network has itself are not forwarded.`,
+		Example: `  puntctl names
+  puntctl names red
+  puntctl names red-vm1
+  puntctl names db.cloud.internal`,
+		Args:              needs(0),
+		ValidArgsFunction: o.completeFirst,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			parameters := url.Values{}
 			if len(args) > 0 {
 				parameters.Set("of", args[0])
 			}
 			var all api.Names
-			if err := o.client(cmd).get(cmd.Context(), api.PathNames, parameters, &all); err != nil {
-				return err
+			err := o.client(cmd).get(cmd.Context(), api.PathNames, parameters, &all)
+			var refused *exitError
+			if len(args) > 0 && errors.As(err, &refused) && refused.status == exitUnwell {
+				// No port, switch or name: perhaps the interface or the address of one guest.
+				if ports := o.portsOf(cmd, args); len(ports) == 1 && ports[0] != args[0] {
+					parameters.Set("of", ports[0])
+					err = o.client(cmd).get(cmd.Context(), api.PathNames, parameters, &all)
+				}
+			}
+			if err != nil {
+				return named(cmd, err)
 			}
 			return o.write(cmd.OutOrStdout(), &all, func(p *page) { p.names(&all) })
 		},
@@ -49,7 +71,7 @@ func (p *page) names(all *api.Names) {
 			n := &all.Networks[i]
 			rows = append(rows, []cell{said(n.Switch), said(n.Network), said(n.Domain), numberOf(n.Count), numberOf(n.ForwardedZones)})
 		}
-		p.table([]string{"SWITCH", "NETWORK", "DOMAIN", "NAMES", "FORWARDED ZONES"}, rows)
+		p.table([]column{{"SWITCH", cut}, {"NETWORK", wide}, {"DOMAIN", cut}, {"NAMES", 0}, {"FORWARDED ZONES", 0}}, rows)
 		return
 	}
 	var rows [][]cell
@@ -67,25 +89,25 @@ func (p *page) names(all *api.Names) {
 	}
 	forwards := forwardRows(all)
 	if len(rows) > 0 || len(forwards) == 0 {
-		p.table([]string{"SWITCH", "NAME", "VALUE", "SOURCE", "WINS"}, rows)
+		p.table([]column{{"SWITCH", cut}, {"NETWORK", wide}, {"NAME", cut}, {"VALUE", cut}, {"WINS", 0}, {"SOURCE", wrap}}, rows)
 	}
 	if len(rows) > 0 && len(forwards) > 0 {
 		p.linef("")
 	}
 	if len(forwards) > 0 {
-		p.table([]string{"SWITCH", "FORWARDED ZONE", "SERVERS", "SOURCE"}, forwards)
+		p.table([]column{{"SWITCH", cut}, {"NETWORK", wide}, {"FORWARDED ZONE", cut}, {"SERVERS", cut}, {"SOURCE", wrap}}, forwards)
 	}
 	if truncated != "" {
 		p.line(in(yellow, "not all names are shown of switch "+truncated))
 	}
 }
 
-// forwardRows returns the zones that networks forward, a row each.
+// forwardRows returns a row for each zone that a network forwards.
 func forwardRows(all *api.Names) (rows [][]cell) {
 	for i := range all.Networks {
 		n := &all.Networks[i]
 		for _, f := range n.Forwards {
-			rows = append(rows, []cell{said(n.Switch), said(f.Zone), said(strings.Join(f.Servers, " ")), said("external_ids:dns-forward of " + f.NamedBy)})
+			rows = append(rows, []cell{said(n.Switch), said(n.Network), said(f.Zone), said(strings.Join(f.Servers, " ")), said("external_ids:dns-forward of " + f.NamedBy)})
 		}
 	}
 	return rows
@@ -101,7 +123,7 @@ func nameRow(n *api.NetworkNames, name *api.Name, i int) []cell {
 	if v.Wins {
 		wins = in(green, "yes")
 	}
-	return []cell{said(n.Switch), said(name.Name), said(value), said(sourceOf(v)), wins}
+	return []cell{said(n.Switch), said(n.Network), said(name.Name), said(value), wins, said(sourceOf(v))}
 }
 
 func sourceOf(v *api.Value) string {

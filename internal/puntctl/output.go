@@ -11,21 +11,25 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/puntdns/puntdns/internal/escape"
 )
 
-// The formats of the option output.
 const (
 	formatTable = "table"
+	formatWide  = "wide"
 	formatJSON  = "json"
 	formatYAML  = "yaml"
 )
 
-// write writes an answer in the format that was asked for; table writes it as a table.
+var formats = []string{formatTable, formatWide, formatJSON, formatYAML}
+
+// isForPeople reports whether the output is text for a person, and not for a program.
+func (o *options) isForPeople() bool { return o.format == formatTable || o.format == formatWide }
+
+// write writes an answer in the format of --output. table writes the answer to a page.
 func (o *options) write(w io.Writer, answer any, table func(*page)) error {
 	text, err := json.MarshalIndent(answer, "", "  ")
 	if err != nil {
@@ -39,7 +43,7 @@ func (o *options) write(w io.Writer, answer any, table func(*page)) error {
 			return err
 		}
 	default:
-		p := newPage(w)
+		p := o.newPage(w)
 		table(p)
 		text = p.text.Bytes()
 	}
@@ -47,8 +51,8 @@ func (o *options) write(w io.Writer, answer any, table func(*page)) error {
 	return err
 }
 
-// yamlOf turns JSON, which is YAML too once what YAML forbids is escaped, into what YAML looks like. The
-// fields stay in their order.
+// yamlOf converts JSON to YAML in its usual style. JSON is YAML, too, once characters that YAML forbids are
+// escaped. The order of the fields stays.
 func yamlOf(text []byte) ([]byte, error) {
 	var root yaml.Node
 	if err := yaml.Unmarshal(escape.YAML(text), &root); err != nil {
@@ -64,7 +68,7 @@ func yamlOf(text []byte) ([]byte, error) {
 	return escape.YAML(b.Bytes()), nil
 }
 
-// plain takes the style of JSON from a node: braces, and quotation marks where they are not needed.
+// plain removes the style of JSON from a node: braces, and needless quotation marks.
 func plain(n *yaml.Node) {
 	n.Style = 0
 	switch {
@@ -88,19 +92,23 @@ const (
 	yellow colour = "33"
 )
 
-// page is what is shown to a person.
+// page is output for a person.
 type page struct {
 	text    bytes.Buffer
 	colours bool
+	// columns is the width of the terminal. 0 means that nothing is cut or wrapped.
+	columns int
+	// wide shows the columns of tables that are wide.
+	wide bool
 }
 
-// cell is a word of a table, in a colour or in none.
+// cell is a text in a colour, or without one.
 type cell struct {
 	text   string
 	colour colour
 }
 
-// said returns a cell without a colour, with - for no text.
+// said returns a cell without a colour. An empty text becomes -.
 func said(text string) cell {
 	if text == "" {
 		text = "-"
@@ -108,15 +116,22 @@ func said(text string) cell {
 	return cell{text: escape.Line(text)}
 }
 
-// numberOf returns a cell with a number.
 func numberOf(n int) cell { return cell{text: strconv.Itoa(n)} }
 
-// in returns a cell in a colour.
 func in(c colour, text string) cell { return cell{escape.Line(text), c} }
 
-// newPage returns a page for an output. Only a terminal gets colours.
-func newPage(w io.Writer) *page {
-	return &page{colours: isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+// newPage returns a page for w. Only a terminal gets colours, and text that is cut or wrapped to its width.
+// -o wide cuts nothing.
+func (o *options) newPage(w io.Writer) *page {
+	p := &page{wide: o.format == formatWide}
+	if !isTerminal(w) {
+		return p
+	}
+	p.colours = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	if !p.wide {
+		_, p.columns = sizeOf(w.(*os.File)) // a terminal is a file
+	}
+	return p
 }
 
 func (p *page) paint(c cell) string {
@@ -126,7 +141,6 @@ func (p *page) paint(c cell) string {
 	return "\x1b[" + string(c.colour) + "m" + c.text + "\x1b[0m"
 }
 
-// line writes a line of cells with spaces between.
 func (p *page) line(cells ...cell) {
 	for i, c := range cells {
 		if i > 0 {
@@ -137,51 +151,11 @@ func (p *page) line(cells ...cell) {
 	p.text.WriteByte('\n')
 }
 
-// linef writes a line, in no colour.
 func (p *page) linef(format string, args ...any) {
 	p.line(cell{text: escape.Line(fmt.Sprintf(format, args...))})
 }
 
-func headingCells(heading []string) []cell {
-	cells := make([]cell, len(heading))
-	for i, h := range heading {
-		cells[i] = cell{text: h}
-	}
-	return cells
-}
-
-// table writes rows below a heading, in columns.
-func (p *page) table(heading []string, rows [][]cell) {
-	widths := make([]int, len(heading))
-	rows = append([][]cell{headingCells(heading)}, rows...)
-	for _, row := range rows {
-		for i, c := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(c.text))
-		}
-	}
-	for _, row := range rows {
-		for i, c := range row {
-			p.text.WriteString(p.paint(c))
-			if i < len(row)-1 {
-				p.text.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c.text)+2))
-			}
-		}
-		p.text.WriteByte('\n')
-	}
-}
-
-// facts writes names and values in two columns, indented.
-func (p *page) facts(rows [][2]cell) {
-	width := 0
-	for _, row := range rows {
-		width = max(width, utf8.RuneCountInString(row[0].text))
-	}
-	for _, row := range rows {
-		p.text.WriteString("  " + p.paint(row[0]) + strings.Repeat(" ", width-utf8.RuneCountInString(row[0].text)+2) + p.paint(row[1]) + "\n")
-	}
-}
-
-// seconds returns a duration as a person reads it: 250ms, 4.2s, 3m20s, 5h10m, 12d4h.
+// seconds formats a duration for a person: 250ms, 4.2s, 3m20s, 5h10m, 12d4h.
 func seconds(s float64) string {
 	d := time.Duration(s * float64(time.Second))
 	switch {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// isTerminal reports whether what is written is shown on a terminal.
+// isTerminal reports whether w is a terminal.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -21,11 +21,10 @@ func isTerminal(w io.Writer) bool {
 	return err == nil
 }
 
-// progressAfter is when a wait is worth a line.
+// progressAfter is how long a wait lasts before showProgress shows it, and between updates.
 const progressAfter = time.Second
 
-// showProgress shows what is waited for, once that lasts for a second, if w is a terminal. The
-// function that it returns ends that and removes the line.
+// showProgress shows what the command waits for, if w is a terminal. end stops that, and removes the line.
 func showProgress(w io.Writer, what string) (end func()) {
 	if !isTerminal(w) {
 		return func() {}

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package puntctl is the command puntctl: what an operator asks a running puntdns by, over its
-// control socket. A file has one command each. It knows the types of package api, and nothing of
-// the process behind the socket.
+// Package puntctl is the command puntctl, which queries a running puntdns over its control socket. Each
+// command has a file. The package depends on package api, and not on the process behind the socket.
 //
 //	command ──► client ──► control socket
 //	   │
@@ -17,6 +16,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -24,17 +25,21 @@ import (
 	"github.com/puntdns/puntdns/internal/control/api"
 )
 
-// The exit statuses.
 const (
-	// exitWell is for all that is well, and for what was asked for and found.
+	// exitWell means that all is well, or that the object was found.
 	exitWell = 0
-	// exitUnwell is for what is not well, and for what was asked for and not found.
+	// exitUnwell means that there is a problem, or that the object was not found.
 	exitUnwell = 1
-	// exitUsage is for a wrong command line.
+	// exitUsage means that the command line is wrong.
 	exitUsage = 2
-	// exitNoProcess is for a process that could not be asked.
+	// exitNoProcess means that the process could not be asked.
 	exitNoProcess = 3
+	// exitNotTraced means that puntdns would answer, but no trace shows that the query gets to puntdns.
+	exitNotTraced = 4
 )
+
+// helpWidth is the width of --help in columns.
+const helpWidth = 80
 
 // socketVariable is the environment variable with the path of the socket.
 const socketVariable = "PUNTCTL_SOCKET"
@@ -42,7 +47,9 @@ const socketVariable = "PUNTCTL_SOCKET"
 // exitError ends the command with a status other than exitUsage.
 type exitError struct {
 	status int
-	err    error // nil where the output has said all
+	err    error // nil if the output has the reason
+	// lost is set if a stream has ended early, because the process has ended or has closed the connection.
+	lost bool
 }
 
 // Error implements error.
@@ -53,16 +60,19 @@ func (e *exitError) Error() string {
 	return e.err.Error()
 }
 
-// Unwrap implements the interface of errors.Is.
+// Unwrap serves errors.Is and errors.As.
 func (e *exitError) Unwrap() error { return e.err }
 
-// errUnwell ends the command after its output has said what is not well.
+// errUnwell ends the command after its output has reported a problem.
 var errUnwell = &exitError{status: exitUnwell}
 
-// Run runs puntctl with arguments, and returns the status to exit with.
+// errNotTraced ends the command after its output has reported that there is no trace.
+var errNotTraced = &exitError{status: exitNotTraced}
+
+// Run runs puntctl with args, and returns the exit status.
 func Run(version string, args []string, stdout, stderr io.Writer) int {
 	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) { // as nohup(1) has it
+	if !signal.Ignored(syscall.SIGHUP) { // nohup(1) ignores it
 		ends = append(ends, syscall.SIGHUP)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), ends...)
@@ -86,7 +96,7 @@ func Run(version string, args []string, stdout, stderr io.Writer) int {
 	return exit.status
 }
 
-// options are those of all commands.
+// options are common to all commands.
 type options struct {
 	socket string
 	format string
@@ -97,37 +107,63 @@ func New(version string) *cobra.Command {
 	o := &options{}
 	root := &cobra.Command{
 		Use:   "puntctl",
-		Short: "Ask a running puntdns how it is",
-		Long: `puntctl asks a running puntdns over its control socket, which the property control of ofpunt in
-the Corefile opens. Root may ask, and the user that runs puntdns.
+		Short: "Show what a running puntdns does, and find faults",
+		Long: `puntctl asks a running puntdns over its control socket. The property control of
+ofpunt in the Corefile opens this socket. Only root and the user that runs
+puntdns may use it.
+
+Output:
+  -o table  for a person; on a terminal, tables fit its width
+  -o wide   more columns, and nothing is cut
+  -o json   for programs; -o yaml has the same fields
 
 Exit status:
-  0  all is well, or what was asked for was found
-  1  something is not well, or was not found
+  0  all is well, or the object was found
+  1  there is a problem, or the object was not found
   2  the command line is wrong
-  3  the process could not be asked`,
+  3  puntdns does not run, has no control socket, or refuses this user
+  4  explain: nothing is wrong, but there is no trace, so the switch may still
+     drop the query`,
+		Example: `  puntctl status
+  puntctl doctor
+  puntctl explain red-vm1 db.cloud.internal`,
 		Version:           version,
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		DisableAutoGenTag: true,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
-			switch o.format {
-			case formatTable, formatJSON, formatYAML:
-				return nil
+			if !slices.Contains(formats, o.format) {
+				return fmt.Errorf("--output %q: expected %s", o.format, strings.Join(formats, ", "))
 			}
-			return fmt.Errorf("output %q: expected %s, %s or %s", o.format, formatTable, formatJSON, formatYAML)
+			return nil
 		},
 	}
+	root.SetFlagErrorFunc(flagError)
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Flags.FlagUsages", fmt.Sprint("Flags.FlagUsagesWrapped ", helpWidth)))
 	flags := root.PersistentFlags()
-	// The default in the help is the same for everybody.
-	flags.StringVarP(&o.socket, "socket", "s", "", "path of the control socket (default: $"+socketVariable+", else "+api.DefaultSocket+")")
-	flags.StringVarP(&o.format, "output", "o", formatTable, "table, json or yaml")
-	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{formatTable, formatJSON, formatYAML}, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
-	root.AddCommand(statusCommand(o), guestsCommand(o), namesCommand(o), doctorCommand(o), explainCommand(o), watchCommand(o), topCommand(o))
+	// The default is not the value of the variable: the help is the same in each environment.
+	flags.StringVarP(&o.socket, "socket", "s", "", "path of the control socket (default: $"+socketVariable+", or "+api.DefaultSocket+")")
+	flags.StringVarP(&o.format, "output", "o", formatTable, "format: "+strings.Join(formats, ", "))
+	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
+	root.AddCommand(statusCommand(o), guestsCommand(o), namesCommand(o), doctorCommand(o), explainCommand(o), watchCommand(o), topCommand(o), versionCommand())
 	return root
 }
 
-// client returns the client of the socket that was asked for.
+// versionCommand returns a command for those who look for one. It does what --version does.
+func versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Show the version of puntctl",
+		Long:    "version shows the version of puntctl, as --version does. The version of puntdns\nis in puntctl status.",
+		Example: "  puntctl version",
+		Args:    needs(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "puntctl version %s\n", cmd.Root().Version)
+			return err
+		},
+	}
+}
+
 func (o *options) client(cmd *cobra.Command) *client {
 	path := cmp.Or(o.socket, os.Getenv(socketVariable), api.DefaultSocket)
 	return newClient(path, cmd.ErrOrStderr())

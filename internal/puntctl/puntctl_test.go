@@ -4,6 +4,7 @@ package puntctl
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,7 +31,7 @@ import (
 	"github.com/puntdns/puntdns/internal/testkit/golden"
 )
 
-// process answers on a control socket with what it is given, by path.
+// process answers on a control socket with the given answers, by path.
 func process(t *testing.T, answers map[string]any) (socket string) {
 	t.Helper()
 	s := control.New()
@@ -147,7 +148,7 @@ func someGuests() *api.Guests {
 func someNames() *api.Names {
 	return &api.Names{Of: "peer", Kind: "name", Networks: []api.NetworkNames{{
 		Switch: "red", Network: "0b3c4d5e-0000-4000-8000-000000000001", Count: 2, Names: []api.Name{{Name: "peer.", Values: []api.Value{
-			{Source: "dns", Row: "0b3c4d5e-0000-4000-8000-0000000000aa", Database: "OVN_Southbound", Addresses: []string{}, Unreadable: true, OVNOwned: true},
+			{Source: "dns", Row: "0b3c4d5e-0000-4000-8000-0000000000aa", Database: "OVN_Northbound", Addresses: []string{}, Unreadable: true, OVNOwned: true},
 			{Source: "port", Port: "red-peer", DomainFrom: "switch", Addresses: []string{"10.0.1.102", "fd00:1::102"}, Wins: true},
 			{Source: "dns", Row: "0b3c4d5e-0000-4000-8000-0000000000ab", Database: "OVN_Northbound", Addresses: []string{}, Records: []string{"MX 10 mail.example.", "TXT \"a\""}, Keys: []string{"dns-mx", "dns-txt"}, Wins: true},
 		}}},
@@ -155,7 +156,7 @@ func someNames() *api.Names {
 	}}}
 }
 
-// What is shown is what stands in testdata; go test -update writes it there.
+// The output is as in testdata; go test -update writes it there.
 func TestOutput(t *testing.T) {
 	well := map[string]any{api.PathStatus: wellStatus(), api.PathGuests: someGuests(), api.PathNames: someNames()}
 	unwell := map[string]any{api.PathStatus: unwellStatus(), api.PathGuests: someGuests(), api.PathNames: someNames()}
@@ -184,7 +185,8 @@ func TestOutput(t *testing.T) {
 	}
 }
 
-// hostile has what makes a line of its own, what a terminal takes for a command, and what turns text round.
+// hostile has text that would begin another line, text that a terminal takes for a command, and text that
+// reverses the direction of writing.
 const hostile = "vm\n[INFO] forged\x1b[2J\u009b2J\u2028\u202e\u2066\ufeff\U000e0041\\n: \"x\" #"
 
 // Nothing that a tenant has written gets to a terminal as it stands. JSON and YAML have all of it.
@@ -237,7 +239,7 @@ func TestHostileNames(t *testing.T) {
 			args []string
 		}{
 			{"HTTP/1.1 404 Not Found", []string{"names"}}, {"HTTP/1.1 400 Bad Request", []string{"names"}},
-			{"HTTP/1.1 500 Internal Server Error", []string{"names"}}, {"HTTP/1.1 200 OK", []string{"watch"}},
+			{"HTTP/1.1 500 Internal Server Error", []string{"names"}}, {"HTTP/1.1 200 OK", []string{"watch", "--reconnect", "0"}},
 		} {
 			body, err := json.Marshal(map[string]string{"error": hostile})
 			if err != nil {
@@ -260,7 +262,7 @@ func TestHostileNames(t *testing.T) {
 	})
 }
 
-// A string of YAML is what it is in JSON, whatever it has.
+// A string of YAML equals the string in JSON, whatever it contains.
 func FuzzYAML(f *testing.F) {
 	for _, s := range []string{"", "true", "a: b # c", "a\nb\n", " \t", hostile, "\U000e0001\x7f"} {
 		f.Add(s)
@@ -383,7 +385,7 @@ func saying(t *testing.T, text string) (path string) {
 func TestColours(t *testing.T) {
 	for _, colours := range []bool{true, false} {
 		p := &page{colours: colours}
-		p.table([]string{"A", "B"}, [][]cell{{in(red, "éé"), said("")}, {said("x"), in(green, "\x1b]0;")}})
+		p.table([]column{{"A", 0}, {"B", 0}}, [][]cell{{in(red, "éé"), said("")}, {said("x"), in(green, "\x1b]0;")}})
 		want := "A   B\néé  -\nx   \\x1b]0;\n"
 		if colours {
 			want = "A   B\n\x1b[31méé\x1b[0m  -\nx   \x1b[32m\\x1b]0;\x1b[0m\n"
@@ -430,6 +432,16 @@ Datapath actions: 3
 `
 )
 
+// tracing is a tracer of flows, of which each logical flow belongs to an ACL.
+func tracing(trace func(flow string) (string, error)) *tracer {
+	return &tracer{
+		trace: func(_ context.Context, _, flow string) (string, error) { return trace(flow) },
+		logicalFlow: func(context.Context, *api.Guest, hop) (*api.LogicalFlow, error) {
+			return &api.LogicalFlow{Stage: "ls_in_acl", Hint: "5b4e9d10", Actions: "/* drop */"}, nil
+		},
+	}
+}
+
 func TestDoctor(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -452,8 +464,8 @@ func TestDoctor(t *testing.T) {
 			}
 			d, all := &diagnosis{}, someGuests()
 			d.status(s)
-			d.guests(s, all)
-			d.traces(t.Context(), s, all, func(_ context.Context, _, flow string) (string, error) { return tc.trace(flow) })
+			d.guests(s, all, false)
+			d.traces(t.Context(), s, all, tracing(tc.trace))
 			p := &page{}
 			p.diagnosis(d)
 			golden.File(t, "testdata/"+tc.name+".txt", p.text.String())
@@ -494,7 +506,7 @@ func TestDoctorRemedies(t *testing.T) {
 	}
 }
 
-// What is dropped behind the entry flows is not dropped by an ACL: the switch does not punt it.
+// An ACL does not drop a packet that is dropped behind the entry flows: the switch does not punt it.
 func TestDoctorTracesBehind(t *testing.T) {
 	found := ""
 	for _, tc := range []struct{ name, trace string }{
@@ -509,7 +521,7 @@ func TestDoctorTracesBehind(t *testing.T) {
 		{"behind a flow of its own", "29. udp, priority 200, cookie 0x70646e1543e326b7\n30. priority 0\n    drop\nDatapath actions: drop\n"},
 	} {
 		d := &diagnosis{}
-		d.traces(t.Context(), wellStatus(), someGuests(), func(context.Context, string, string) (string, error) { return tc.trace, nil })
+		d.traces(t.Context(), wellStatus(), someGuests(), tracing(func(string) (string, error) { return tc.trace, nil }))
 		if len(d.Findings) != 2 {
 			t.Fatalf("%s: %+v", tc.name, d.Findings)
 		}
@@ -525,7 +537,7 @@ func TestDoctorWithoutResolverAddress(t *testing.T) {
 	d.guests(wellStatus(), &api.Guests{Unserved: []api.Unserved{
 		{Interface: "tap1", Port: "red-vm1", Reason: reason, Code: api.CodeNoAddress},
 		{Interface: "tap2", Port: "red-vm2", Reason: reason, Code: api.CodeNoAddress},
-	}})
+	}}, false)
 	if len(d.Findings) != 1 {
 		t.Fatalf("%+v", d.Findings)
 	}
@@ -535,18 +547,30 @@ func TestDoctorWithoutResolverAddress(t *testing.T) {
 	}
 }
 
+// An interface that is not meant to be served is a problem only for an operator who asks about it.
+func TestDoctorOfExpected(t *testing.T) {
+	all := &api.Guests{Unserved: []api.Unserved{{Interface: "tap9", Port: "red-meta", Reason: "it is a localport", Expected: true}}}
+	for named, want := range map[bool]int{true: 1, false: 0} {
+		d := &diagnosis{}
+		d.guests(wellStatus(), all, named)
+		if len(d.Findings) != want || named && (d.Findings[0].Level != levelProblem || d.Findings[0].Code != api.CodeUnserved) {
+			t.Errorf("named %v: %+v", named, d.Findings)
+		}
+	}
+}
+
 // A target of ovs-appctl that does not answer may be another one.
 func TestDoctorNamesTheTarget(t *testing.T) {
 	d := &diagnosis{}
-	d.traces(t.Context(), wellStatus(), someGuests(), func(context.Context, string, string) (string, error) {
+	d.traces(t.Context(), wellStatus(), someGuests(), tracing(func(string) (string, error) {
 		return "", errors.New("ovs-appctl: exit status 1 cannot connect to ovs-vswitchd")
-	})
+	}))
 	if len(d.Findings) != 1 || !strings.Contains(d.Findings[0].Remedy, "--vswitchd") {
 		t.Errorf("%+v", d.Findings)
 	}
 }
 
-// What is wrong with a bridge is said of a port that is not known, too.
+// A problem of a bridge is reported for an unknown port, too.
 func TestDoctorUnknownPort(t *testing.T) {
 	unwell := process(t, map[string]any{api.PathStatus: unwellStatus(), api.PathGuests: &api.Guests{}})
 	well := process(t, map[string]any{api.PathStatus: wellStatus(), api.PathGuests: &api.Guests{}})
@@ -640,7 +664,57 @@ func FuzzSetRoute(f *testing.F) {
 }
 
 func TestErrorsUnwrap(t *testing.T) {
-	if err := withRemedy(&exitError{exitNoProcess, os.ErrNotExist}, "/x"); !errors.Is(err, os.ErrNotExist) {
+	if err := withRemedy(&exitError{status: exitNoProcess, err: os.ErrNotExist}, "/x"); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
+	}
+}
+
+// Each command takes a guest by its logical port, its interface, an address or a MAC address.
+func TestWordsForGuests(t *testing.T) {
+	const red = "red-vm1\x1b[2J"
+	s, asked := control.New(), ""
+	s.AddStatus(func(_ context.Context, to *api.Status) { *to = *wellStatus() })
+	s.Answer(api.PathGuests, func(context.Context, url.Values) (any, error) { return someGuests(), nil })
+	s.Answer(api.PathNames, func(_ context.Context, p url.Values) (any, error) {
+		if asked = p.Get("of"); asked != "blue-vm1" && asked != red {
+			return nil, control.NotFound("there is no %q", asked)
+		}
+		return someNames(), nil
+	})
+	socket, asking := streamsOf(t, s, api.PathWatch, someQueries()...)
+	for _, tc := range []struct {
+		word, want string
+		one        bool
+	}{
+		{"blue-vm1", "blue-vm1", true},
+		{"tap1", red, true},
+		{"fd00:1::11", red, true},
+		{"FD00:1:0::11", red, true},
+		{"10.0.1.11", "blue-vm1 " + red, false},
+		{"02-00-00-00-01-11", "blue-vm1 " + red, false},
+		{"nobody", "", false},
+	} {
+		run := func(args ...string) (out string, status int) {
+			var b, errs bytes.Buffer
+			status = Run("1.2.3", append(args, "--socket", socket), &b, &errs)
+			return b.String(), status
+		}
+		out, _ := run("guests", tc.word, "-o", "json")
+		var guests api.Guests
+		_ = json.Unmarshal([]byte(out), &guests) // there is no guest without any
+		var ports []string
+		for _, g := range guests.Guests {
+			ports = append(ports, g.Port)
+		}
+		if got := strings.Join(ports, " "); got != tc.want {
+			t.Errorf("guests %s: %q, want %q", tc.word, got, tc.want)
+		}
+		if _, status := run("names", tc.word); (status == exitWell) != tc.one || tc.one && asked != tc.want {
+			t.Errorf("names %s: exit status %d, asked for %q", tc.word, status, asked)
+		}
+		run("watch", "--reconnect", "0", "--port", tc.word)
+		if got := strings.Join((<-asking)["port"], " "); got != cmp.Or(tc.want, tc.word) {
+			t.Errorf("watch --port %s: %q", tc.word, got)
+		}
 	}
 }

@@ -10,13 +10,15 @@ import (
 	"io"
 	"os"
 
+	"github.com/rivo/uniseg"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"github.com/puntdns/puntdns/internal/control/api"
 )
 
-// Sequences of a terminal (ECMA-48; those with a ? are of xterm, and understood by all that are in use).
+// Control sequences of a terminal (ECMA-48). Sequences with a ? are of xterm; all terminals in use understand
+// them.
 const (
 	enterScreen = "\x1b[?1049h\x1b[?25l" // the alternate screen, without a cursor
 	leaveScreen = "\x1b[?25h\x1b[?1049l"
@@ -25,27 +27,24 @@ const (
 	clearBelow  = "\x1b[J"
 )
 
-// topKeys are the keys that choose a table.
 var topKeys = map[byte]string{'g': api.TopGuests, 'n': api.TopNames, 'w': api.TopNetworks, 'u': api.TopUpstreams}
 
-// screen is what live shows.
 type screen struct {
 	*topper
-	stream *stream
-	out    *os.File
-	// kind is the table that is shown, and last what is known, nil for nothing. told counts what has
-	// come.
+	out *os.File
+	// kind is the shown table. last is the newest state, nil for none.
 	kind string
 	last *api.Top
-	told int
+	// outage is why there is no newer state, "" if the connection lasts.
+	outage string
 	// warnings are shown above the table.
 	warnings []string
 }
 
-// live shows a stream of top on a screen that changes, until a key or ctx ends it.
-// Warnings stand above it, as stderr may be the same terminal.
-func (t *topper) live(cmd *cobra.Command, stream *stream, warnings []string) error {
-	s := &screen{topper: t, stream: stream, out: cmd.OutOrStdout().(*os.File), kind: t.kinds()[0], warnings: warnings} // it is a terminal
+// live shows a stream of top on a changing screen, until a key or ctx ends it. The screen has the warnings,
+// as stderr may be the same terminal.
+func (t *topper) live(cmd *cobra.Command, stream *lasting, warnings []string) error {
+	s := &screen{topper: t, out: cmd.OutOrStdout().(*os.File), kind: t.kinds()[0], warnings: warnings} // it is a terminal
 	ctx, cancel := context.WithCancel(cmd.Context())
 	keys, restore, err := keysOf(ctx, cmd.InOrStdin())
 	if err != nil {
@@ -66,7 +65,7 @@ func (t *topper) live(cmd *cobra.Command, stream *stream, warnings []string) err
 		case key := <-keys:
 			done = s.press(key)
 		case r := <-results:
-			done, err = s.take(r)
+			done, err = s.take(&r)
 		}
 		if done || err != nil {
 			return err
@@ -74,7 +73,6 @@ func (t *topper) live(cmd *cobra.Command, stream *stream, warnings []string) err
 	}
 }
 
-// press does what a key is for. It reports whether it is to end.
 func (s *screen) press(key byte) (end bool) {
 	const lower = 'a' - 'A'
 	if kind, ok := topKeys[key|lower]; ok {
@@ -83,26 +81,37 @@ func (s *screen) press(key byte) (end bool) {
 	return key|lower == 'q'
 }
 
-// take takes what has come. It reports whether that was all that was asked for.
-func (s *screen) take(r topResult) (all bool, err error) {
-	if r.err != nil {
-		err = s.stream.end(r.err, s.isComplete(s.told))
-		return err == nil, err
+// take handles a result. It reports whether the stream is complete.
+func (s *screen) take(r *topResult) (all bool, err error) {
+	switch {
+	case errors.Is(r.err, io.EOF):
+		return true, nil
+	case r.err != nil:
+		return false, r.err
+	case r.outage != "":
+		s.outage = r.outage
+	default:
+		s.last, s.outage = r.top, ""
 	}
-	s.last = r.top
-	s.told++
 	return false, nil
 }
 
-// topResult is what has come of a stream of top.
+// topResult is a state of top, the reason for an outage, or the error that ended the stream.
 type topResult struct {
-	top *api.Top
-	err error
+	top    *api.Top
+	outage string
+	err    error
 }
 
-// readTops reads a stream on a goroutine, until it is closed.
-func readTops(ctx context.Context, stream *stream) <-chan topResult {
+// readTops reads a stream on a goroutine, until an error or the end of ctx.
+func readTops(ctx context.Context, stream *lasting) <-chan topResult {
 	results := make(chan topResult)
+	stream.lost = func(err error) {
+		select {
+		case results <- topResult{outage: err.Error()}:
+		case <-ctx.Done():
+		}
+	}
 	go func() {
 		for err := error(nil); err == nil; {
 			var line []byte
@@ -111,7 +120,7 @@ func readTops(ctx context.Context, stream *stream) <-chan topResult {
 				top, err = parseTop(line)
 			}
 			select {
-			case results <- topResult{top, err}:
+			case results <- topResult{top: top, err: err}:
 			case <-ctx.Done():
 				return
 			}
@@ -120,8 +129,8 @@ func readTops(ctx context.Context, stream *stream) <-chan topResult {
 	return results
 }
 
-// keysOf has an input give the keys that are pressed until ctx ends, if it is a terminal. restore has the
-// terminal as it was; it is to be called behind the end of ctx.
+// keysOf returns a channel of pressed keys, nil if the input is not a terminal. Call restore after the end of
+// ctx: it waits for the goroutine, and resets the terminal.
 func keysOf(ctx context.Context, input io.Reader) (keys <-chan byte, restore func(), err error) {
 	in, ok := input.(*os.File)
 	if !ok || !isTerminal(in) {
@@ -142,11 +151,13 @@ func keysOf(ctx context.Context, input io.Reader) (keys <-chan byte, restore fun
 	}, nil
 }
 
-// draw draws the screen.
 func (s *screen) draw() {
-	p := newPage(s.out)
+	p := s.newPage(s.out)
 	for _, text := range s.warnings {
-		p.line(in(yellow, "warning:"), said(text))
+		p.sentence(in(yellow, "warning: "+text))
+	}
+	if s.outage != "" {
+		p.sentence(in(yellow, s.outage))
 	}
 	switch {
 	case s.last == nil:
@@ -154,7 +165,7 @@ func (s *screen) draw() {
 	case s.last.Table(s.kind) == nil:
 		p.top(s.last, nil)
 		p.linef("")
-		p.linef("%s: not asked for by --by", s.kind)
+		p.linef("%s: not in --by", s.kind)
 	default:
 		p.top(s.last, []string{s.kind})
 	}
@@ -168,32 +179,29 @@ func (s *screen) draw() {
 	}
 	screen.WriteString(clearBelow + fmt.Sprintf("\x1b[%d;1H", rows))
 	screen.Write(cutLine([]byte("g guests  n names  w networks  u upstreams  q quit"), columns-1))
-	_, _ = screen.WriteTo(s.out) // the next one shows what is amiss
+	_, _ = screen.WriteTo(s.out) // after an error the next draw tries again
 }
 
-// cutLine returns as much of a line as fits. What sets a colour takes no room, and is kept, as it ends the
-// colour too.
+// cutLine returns the beginning of a line that fits in columns. Colour sequences take no column. cutLine
+// returns all of them, as the last one ends the colour.
 func cutLine(line []byte, columns int) []byte {
-	out, room, escaped := make([]byte, 0, len(line)), columns, false
-	for _, r := range string(line) {
-		switch {
-		case r == '\x1b':
-			escaped = true
-		case escaped:
-			escaped = r != 'm'
-		case room == 0:
-			continue
-		default:
-			room--
-			out = append(out, string(r)...)
+	var out []byte
+	for room := columns; len(line) > 0; {
+		if line[0] == '\x1b' {
+			end := bytes.IndexByte(line, 'm') + 1
+			out, line = append(out, line[:end]...), line[end:]
 			continue
 		}
-		out = append(out, string(r)...)
+		cluster, _, width, _ := uniseg.FirstGraphemeCluster(line, -1)
+		line = line[len(cluster):]
+		if room -= width; room >= 0 {
+			out = append(out, cluster...)
+		}
 	}
 	return out
 }
 
-// sizeOf returns the size of a terminal, that of the oldest ones if it does not tell.
+// sizeOf returns the size of a terminal, or 80x24 if the terminal reports none, or fewer than 4 rows.
 func sizeOf(terminal *os.File) (rows, columns int) {
 	size, err := unix.IoctlGetWinsize(int(terminal.Fd()), unix.TIOCGWINSZ)
 	if err != nil || size.Row < 4 || size.Col == 0 {
@@ -202,8 +210,8 @@ func sizeOf(terminal *os.File) (rows, columns int) {
 	return int(size.Row), int(size.Col)
 }
 
-// withoutEcho has a terminal give each key at once and show none, and not stop the program, which would
-// leave the screen as it is. restore undoes that.
+// withoutEcho makes a terminal deliver each key at once, without an echo. It disables the keys that suspend
+// or quit the program, which would leave the screen as it is. restore undoes all of this.
 func withoutEcho(terminal *os.File) (restore func(), err error) {
 	fd := int(terminal.Fd())
 	before, err := unix.IoctlGetTermios(fd, unix.TCGETS)
@@ -216,13 +224,13 @@ func withoutEcho(terminal *os.File) (restore func(), err error) {
 	if err := unix.IoctlSetTermios(fd, unix.TCSETS, &changed); err != nil {
 		return nil, fmt.Errorf("the terminal: %w", err)
 	}
-	return func() { _ = unix.IoctlSetTermios(fd, unix.TCSETSF, before) }, nil // it may be gone
+	return func() { _ = unix.IoctlSetTermios(fd, unix.TCSETSF, before) }, nil // the terminal may be gone
 }
 
-// keyTime is how long it takes to see that no further key is wanted, in milliseconds.
+// keyTime bounds how long readKeys takes to notice the end of ctx, in milliseconds.
 const keyTime = 100
 
-// readKeys gives each key that is pressed, until ctx ends or the terminal is gone.
+// readKeys sends each pressed key, until ctx ends or the terminal is gone.
 func readKeys(ctx context.Context, terminal *os.File, keys chan<- byte) {
 	poll := []unix.PollFd{{Fd: int32(terminal.Fd()), Events: unix.POLLIN}}
 	for ctx.Err() == nil {

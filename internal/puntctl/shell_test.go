@@ -10,7 +10,7 @@ import (
 	"github.com/puntdns/puntdns/internal/control/api"
 )
 
-// No command that is to be pasted has a word that a tenant has written and a shell understands.
+// No command to paste has a word that a tenant has written and a shell would interpret.
 func TestCommandsOfTenants(t *testing.T) {
 	const word = "x';touch$IFS/tmp/y;'"
 	d := &diagnosis{}
@@ -20,7 +20,7 @@ func TestCommandsOfTenants(t *testing.T) {
 			DHCP: &api.DHCP{Row: "0b3c4d5e-0000-4000-8000-000000000001", DNSServer: "169.254.169.254", Routes: "{" + word + ",10.0.0.1}"},
 		}},
 		Unserved: []api.Unserved{{Interface: word, Port: word, Reason: "none"}},
-	})
+	}, false)
 	q := &query{guest: &api.Guest{Bridge: "br-int", Network: word, Port: word, PortKey: 1, MACs: []string{"02:00:00:00:00:01"}}, mac: "02:00:00:00:00:01"}
 	lines := q.lines() // of an invalid address, which is no matter here
 	for _, f := range d.Findings {

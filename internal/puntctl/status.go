@@ -15,16 +15,21 @@ import (
 func statusCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
-		Short: "Say whether all is well",
-		Long: `status says whether all is well, and shows what the process serves: its bridges, with the connection,
-OVN's DNS stage, the lease, the flows with the packets that the switch has counted and the guests by
-their state; and its databases. The exit status is 0 only if all is well.
+		Short: "Show whether all is well, and what puntdns serves",
+		Long: `status shows whether all is well, and what puntdns serves: each bridge with its
+connection, OVN's DNS stage, the lease, the flows with the switch's packet
+counts, and the number of guests; and each database.
 
-What is not served stands in front as "not well". A warning is about what is served all the same, and
-does not change the exit status: a reload that was refused, so that the Corefile before it stays in
-force; values in a database that can't be used; servers of networks that are not asked; servers that
-forward asks and that do not answer; a snapshot that can't be saved.`,
-		Args: cobra.NoArgs,
+Lines that begin with "not well" are problems: some guests get no answers. The
+exit status is then 1.
+Lines that begin with "warning" do not change the exit status:
+  - puntdns refused a reload, so the last good Corefile stays in force
+  - values in a database can't be used
+  - a DNS server that a network names, or that forward asks, gives no answers
+  - the snapshot can't be saved`,
+		Example: `  puntctl status
+  puntctl status -o json | jq '.problems[].code'`,
+		Args: needs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := o.client(cmd).status(cmd.Context())
 			if err != nil {
@@ -59,7 +64,7 @@ func (p *page) status(s *api.Status) {
 	}
 }
 
-// problems writes what is not well, or that all is.
+// problems writes the problems, or "well" if there are none.
 func (p *page) problems(all []api.Problem) {
 	if len(all) == 0 {
 		p.line(in(green, "well"))
@@ -205,10 +210,12 @@ func (p *page) databases(all []api.Database) {
 			numberOf(d.Snapshot.DNSRows), numberOf(d.Snapshot.Names), state,
 		})
 	}
-	p.table([]string{"DATABASE", "ENDPOINT", "SERVER", "CHANGED", "NETWORKS", "PORTS", "DNS ROWS", "NAMES", "STATE"}, rows)
+	p.table([]column{
+		{"DATABASE", 0}, {"ENDPOINT", cut}, {"SERVER", wide}, {"CHANGED", 0}, {"NETWORKS", wide}, {"PORTS", wide}, {"DNS ROWS", wide}, {"NAMES", 0}, {"STATE", wrap},
+	}, rows)
 }
 
-// role says what part a server has in a database.
+// role returns leader or follower for a clustered database, else its model.
 func role(d *api.Database) string {
 	switch {
 	case d.Model == "clustered" && d.Leader:

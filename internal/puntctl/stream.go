@@ -20,17 +20,17 @@ import (
 // maxLine bounds a line of a stream in bytes.
 const maxLine = 4 << 20
 
-// errEnded ends the reading of a stream, which is complete.
+// errEnded reports the end of a complete stream.
 var errEnded = errors.New("the stream is complete")
 
-// stream is the answer of a path that goes on.
+// stream is an answer that the process sends line by line.
 type stream struct {
 	client *client
 	body   io.ReadCloser
 	lines  *bufio.Reader
 }
 
-// open asks at a path that answers with lines. The stream has to be closed; it ends with ctx.
+// open requests a path that answers with lines. The caller has to close the stream. The stream ends with ctx.
 func (c *client) open(ctx context.Context, path string, parameters url.Values) (*stream, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	late := time.AfterFunc(askTimeout, func() { cancel(context.DeadlineExceeded) })
@@ -41,14 +41,14 @@ func (c *client) open(ctx context.Context, path string, parameters url.Values) (
 			response.Body.Close()
 		}
 		if err == nil || errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-			err = &exitError{exitNoProcess, c.explain(context.DeadlineExceeded)}
+			err = &exitError{status: exitNoProcess, err: c.explain(context.DeadlineExceeded)}
 		}
 		return nil, err
 	}
 	return &stream{c, &cancelled{response.Body, cancel}, bufio.NewReaderSize(response.Body, 64<<10)}, nil
 }
 
-// cancelled is a body whose request ends with it.
+// cancelled is a body that cancels its request when closed.
 type cancelled struct {
 	io.ReadCloser
 	cancel context.CancelCauseFunc
@@ -62,8 +62,8 @@ func (c *cancelled) Close() error {
 
 func (s *stream) close() { s.body.Close() }
 
-// next returns the next line, which is valid until the next call. It is io.EOF at the end of a stream
-// that is complete.
+// next returns the next line, which is valid until the next call. The error is io.EOF if the stream ends
+// after a complete line.
 func (s *stream) next() ([]byte, error) {
 	var line []byte
 	for {
@@ -80,7 +80,7 @@ func (s *stream) next() ([]byte, error) {
 		case errors.Is(err, io.EOF) && len(line) == 0:
 			return nil, io.EOF
 		case errors.Is(err, bufio.ErrBufferFull):
-			return nil, s.failed(fmt.Errorf("a line of more than %d bytes; expected less", maxLine))
+			return nil, &exitError{status: exitNoProcess, err: fmt.Errorf("%s: a line of more than %d bytes; expected fewer", s.client.path, maxLine)}
 		default:
 			return nil, s.failed(err)
 		}
@@ -95,29 +95,18 @@ func (s *stream) next() ([]byte, error) {
 	return line, nil
 }
 
-// failed returns the error for a stream that has ended early.
+// failed returns the error for a stream that ended early.
 func (s *stream) failed(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		err = errors.New("the process has hung up: it has ended, or this client has not read for too long")
+		err = errors.New("puntdns closed the connection: it has stopped, or puntctl did not read for too long")
 	}
-	return &exitError{exitNoProcess, fmt.Errorf("%s: %w", s.client.path, err)}
+	return &exitError{status: exitNoProcess, err: fmt.Errorf("%s: %w", s.client.path, err), lost: true}
 }
 
-// end returns nil for an error of next that is the end of a stream, if it is complete then.
-func (s *stream) end(err error, complete bool) error {
-	switch {
-	case !errors.Is(err, io.EOF):
-		return err
-	case complete:
-		return nil
-	}
-	return s.failed(err)
-}
-
-// more reports whether there is more to read at once.
+// more reports whether bytes are buffered for next.
 func (s *stream) more() bool { return s.lines.Buffered() > 0 }
 
-// raw writes a line of a stream in a format other than a table.
+// raw writes a line of a stream as JSON or YAML.
 func (o *options) raw(w io.Writer, line []byte) error {
 	if o.format == formatYAML {
 		text, err := yamlOf(line)

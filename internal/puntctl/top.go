@@ -5,12 +5,14 @@ package puntctl
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -22,24 +24,32 @@ func topCommand(o *options) *cobra.Command {
 	var f filters
 	cmd := &cobra.Command{
 		Use:   "top",
-		Short: "Show which guests, names, networks and upstreams have the most queries",
-		Long: `top counts queries and shows, for each interval, who has the most of them: guests, names, each by its
-network, networks, and the upstreams that forward and ovnforward have asked. NOERROR to DROPPED are the
-shares of what has become of the queries, MEDIAN and P99 the time to the answer or the resume, within an
-eighth; for an upstream that is the time of the whole query, too.
+		Short: "Show the busiest guests, names, networks and upstreams",
+		Long: `top shows the busiest guests, names, networks and upstreams of each interval.
+Names count for each network. Upstreams are the servers that forward and
+ovnforward asked.
 
-The process counts each query that it finishes with; what it has no time to look at is said, and is in
-no figure. It keeps 1024 counters of each kind. As long as those do, counts are exact. With more guests or
-names than that, whoever has a thousandth of all queries is found, and a count that may be too high
-has a ≤ before it.
+The columns from NOERROR to DROPPED are shares of the results. MEDIAN and P99
+are the time to the result, accurate to an eighth; for an upstream it is the
+time of the whole query.
 
-On a terminal it is a screen that changes: g, n, w and u are for guests, names, networks and upstreams, q
-and Ctrl-C end it. Elsewhere, and with --once, the tables are written one below another.
+puntdns counts each query that it completes. Queries that it has no time to
+count are shown as a number, and are in no other figure. Figures are exact for
+up to 1024 guests or names. With more, each guest or name with a thousandth of
+all queries is shown, and ≤ marks a rate that may be too high.
+
+On a terminal top is a screen. The keys g, n, w and u choose guests, names,
+networks and upstreams; q and Ctrl-C end it. Elsewhere, and with --once, top
+writes the tables one below another. If puntdns restarts, top continues with the
+new process.
 
 ` + filterHelp,
-		Args: cobra.NoArgs,
+		Example: `  puntctl top
+  puntctl top --once --by guests,names --limit 5
+  puntctl top --switch red --interval 10`,
+		Args: needs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			parameters, err := t.parameters(&f)
+			parameters, err := t.parameters(cmd, &f)
 			if err != nil {
 				return err
 			}
@@ -47,30 +57,30 @@ and Ctrl-C end it. Elsewhere, and with --once, the tables are written one below 
 		},
 	}
 	f.add(cmd, o)
+	t.reconnect = addReconnect(cmd)
 	flags := cmd.Flags()
-	flags.IntVar(&t.interval, "interval", t.interval, fmt.Sprintf("seconds that each table is for, up to %d", api.MaxTopInterval))
-	flags.IntVar(&t.limit, "limit", t.limit, fmt.Sprintf("how many lines a table has at most, up to %d", api.MaxTopLimit))
+	flags.IntVar(&t.interval, "interval", t.interval, fmt.Sprintf("seconds between two tables, up to %d", api.MaxTopInterval))
+	flags.IntVar(&t.limit, "limit", t.limit, fmt.Sprintf("lines of a table at most, up to %d", api.MaxTopLimit))
 	flags.StringSliceVar(&t.by, "by", nil, "tables: "+strings.Join(api.TopKinds, ", ")+" (default: all; guests on the screen at first)")
 	flags.BoolVar(&t.once, "once", false, "write the tables of one interval and end")
-	flags.IntVarP(&t.count, "count", "n", 0, "end after so many intervals (default: never)")
+	flags.IntVarP(&t.count, "count", "n", 0, "end after this number of intervals (default: never)")
 	_ = cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(api.TopKinds, cobra.ShellCompDirectiveNoFileComp)) // the option exists
 	return cmd
 }
 
-// topper is one run of top.
 type topper struct {
 	*options
 	interval, limit, count int
 	by                     []string
 	once                   bool
+	reconnect              *time.Duration
 }
 
-// parameters returns those of the stream.
-func (t *topper) parameters(f *filters) (url.Values, error) {
-	p := f.parameters()
+func (t *topper) parameters(cmd *cobra.Command, f *filters) (url.Values, error) {
+	p := f.parameters(cmd, t.options)
 	for _, kind := range t.by {
 		if !slices.Contains(api.TopKinds, kind) {
-			return nil, fmt.Errorf("by %q: expected %s", kind, strings.Join(api.TopKinds, ", "))
+			return nil, fmt.Errorf("--by %q: expected %s", kind, strings.Join(api.TopKinds, ", "))
 		}
 	}
 	if t.once {
@@ -85,39 +95,47 @@ func (t *topper) parameters(f *filters) (url.Values, error) {
 
 func (t *topper) run(cmd *cobra.Command, parameters url.Values, f *filters) error {
 	out := cmd.OutOrStdout()
-	s, err := t.client(cmd).open(cmd.Context(), api.PathTop, parameters)
-	if err != nil {
-		return unlessInterrupted(cmd, err)
+	s := &lasting{ctx: cmd.Context(), patience: *t.reconnect}
+	s.open = func() (*stream, error) {
+		if t.count > 0 {
+			parameters.Set("count", strconv.Itoa(t.count-s.received))
+		}
+		return t.client(cmd).open(cmd.Context(), api.PathTop, parameters)
+	}
+	s.complete = func() bool { return t.count > 0 && s.received >= t.count }
+	s.lost = func(err error) { fmt.Fprintf(cmd.ErrOrStderr(), "puntctl: %v\n", err) }
+	if err := s.begin(); err != nil {
+		return unlessInterrupted(cmd, named(cmd, err))
 	}
 	defer s.close()
-	if t.format == formatTable && !t.once && isTerminal(out) {
+	if t.isForPeople() && !t.once && isTerminal(out) {
 		return unlessInterrupted(cmd, t.live(cmd, s, f.absent(cmd, t.options)))
 	}
 	f.warn(cmd, t.options)
-	for told := 0; ; told++ {
+	for {
 		line, err := s.next()
-		if err == nil {
-			err = t.show(out, line, told > 0)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err == nil:
+			err = t.show(out, line, s.received > 1)
 		}
 		if err != nil {
-			return unlessInterrupted(cmd, s.end(err, t.isComplete(told)))
+			return unlessInterrupted(cmd, err)
 		}
 	}
 }
 
-// isComplete reports whether so many intervals are all that were asked for.
-func (t *topper) isComplete(told int) bool { return t.count > 0 && told == t.count }
-
-// show writes what a line says, behind others if more is set.
+// show writes a line of the stream, after an empty line if more is set.
 func (t *topper) show(out io.Writer, line []byte, more bool) error {
-	if t.format != formatTable {
+	if !t.isForPeople() {
 		return t.raw(out, line)
 	}
 	top, err := parseTop(line)
 	if err != nil {
 		return err
 	}
-	p := newPage(out)
+	p := t.newPage(out)
 	if more {
 		p.linef("")
 	}
@@ -129,12 +147,12 @@ func (t *topper) show(out io.Writer, line []byte, more bool) error {
 func parseTop(line []byte) (*api.Top, error) {
 	top := new(api.Top)
 	if err := json.Unmarshal(line, top); err != nil {
-		return nil, &exitError{exitNoProcess, fmt.Errorf("a line is not understood: %w; expected that of a puntdns of this version", err)}
+		return nil, &exitError{status: exitNoProcess, err: fmt.Errorf("puntctl can't read a line: %w; expected a puntdns of the same version", err)}
 	}
 	return top, nil
 }
 
-// kinds returns the tables that were asked for.
+// kinds returns the tables of --by, or all.
 func (t *topper) kinds() []string {
 	if len(t.by) == 0 {
 		return api.TopKinds
@@ -142,16 +160,12 @@ func (t *topper) kinds() []string {
 	return t.by
 }
 
-// top writes the tables of some kinds below a line about all queries.
 func (p *page) top(top *api.Top, kinds []string) {
 	all := &top.All
-	p.line(
-		cell{text: fmt.Sprintf("%s  %s queries/s in %.1f s:", top.Time.Local().Format("15:04:05"), rateOf(all.PerSecond), top.Seconds)},
-		cell{text: sharesText(all)},
-		cell{text: fmt.Sprintf("median %s, p99 %s", cmp.Or(brief(all.MedianSeconds), "-"), cmp.Or(brief(all.P99Seconds), "-"))},
-	)
+	p.sentence(cell{text: fmt.Sprintf("%s  %s queries/s in %.1f s: %s median %s, p99 %s", top.Time.Local().Format("15:04:05"), rateOf(all.PerSecond), top.Seconds,
+		sharesText(all), cmp.Or(brief(all.MedianSeconds), "-"), cmp.Or(brief(all.P99Seconds), "-"))})
 	if top.Missed > 0 {
-		p.line(in(yellow, fmt.Sprintf("%d further queries were not looked at, as the process had no time for it", top.Missed)))
+		p.sentence(in(yellow, fmt.Sprintf("%d more queries are in no figure: puntdns had no time to count them", top.Missed)))
 	}
 	for _, kind := range kinds {
 		if table := top.Table(kind); table != nil {
@@ -161,16 +175,20 @@ func (p *page) top(top *api.Top, kinds []string) {
 	}
 }
 
-// topHeadings are the first columns by the kind of a table.
-var topHeadings = map[string][]string{
-	api.TopGuests:    {"GUEST", "SWITCH"},
-	api.TopNames:     {"NAME", "SWITCH"},
-	api.TopNetworks:  {"SWITCH", "NETWORK"},
-	api.TopUpstreams: {"UPSTREAM"},
-}
+// topColumns are the first columns of each table, and topFigures the columns behind them.
+var (
+	topColumns = map[string][]column{
+		api.TopGuests:    {{"GUEST", cut}, {"SWITCH", cut}},
+		api.TopNames:     {{"NAME", cut}, {"SWITCH", cut}},
+		api.TopNetworks:  {{"SWITCH", cut}, {"NETWORK", wide}},
+		api.TopUpstreams: {{"UPSTREAM", cut}},
+	}
+	topFigures = []column{
+		{"QUERIES/S", 0}, {"NOERROR", 0}, {"NXDOMAIN", 0}, {"SERVFAIL", 0}, {"OTHER", wide}, {"RESUMED", wide}, {"DROPPED", 0}, {"MEDIAN", wide}, {"P99", 0},
+	}
+)
 
 func (p *page) topTable(kind string, table *api.TopTable) {
-	heading := append(slices.Clone(topHeadings[kind]), "QUERIES/S", "NOERROR", "NXDOMAIN", "SERVFAIL", "OTHER", "RESUMED", "DROPPED", "MEDIAN", "P99")
 	var rows [][]cell
 	for i := range table.Entries {
 		e := &table.Entries[i]
@@ -187,10 +205,10 @@ func (p *page) topTable(kind string, table *api.TopTable) {
 		}
 		rows = append(rows, append(row, figureCells(e)...))
 	}
-	p.table(heading, rows)
+	p.table(slices.Concat(topColumns[kind], topFigures), rows)
 	switch more := table.Distinct - len(table.Entries); {
 	case !table.Exact:
-		p.line(in(yellow, fmt.Sprintf("there are more than %d; one that is not shown has ≤ %d queries, or as many as the last line", table.Distinct, table.MissingAtMost)))
+		p.sentence(in(yellow, fmt.Sprintf("there are more than %d; each one not shown has at most %d queries, or as many as the last line", table.Distinct, table.MissingAtMost)))
 	case more > 0:
 		p.linef("and %d more", more)
 	}
@@ -214,7 +232,7 @@ func figureCells(e *api.TopEntry) []cell {
 	}
 }
 
-// rateOf returns queries a second, with a digit behind the point for few.
+// rateOf formats queries per second, with one decimal below 10.
 func rateOf(perSecond float64) string {
 	if perSecond < 10 {
 		return strconv.FormatFloat(perSecond, 'f', 1, 64)
@@ -222,7 +240,7 @@ func rateOf(perSecond float64) string {
 	return strconv.FormatFloat(perSecond, 'f', 0, 64)
 }
 
-// shareText returns a part of a sum, which is never shown as nothing or all unless it is.
+// shareText returns n in percent of sum. Only exact shares are shown as 0% or 100%.
 func shareText(n, sum uint64) string {
 	switch share := 100 * float64(n) / float64(max(sum, 1)); {
 	case share < 1 && n > 0:
@@ -234,7 +252,6 @@ func shareText(n, sum uint64) string {
 	}
 }
 
-// sharesText returns what has become of queries.
 func sharesText(e *api.TopEntry) string {
 	var parts []string
 	for _, part := range []struct {

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,52 +23,83 @@ const (
 	maxTraces = 16
 	// traceTimeout bounds one trace.
 	traceTimeout = 5 * time.Second
-	// routerMAC is where the query is sent: the switch looks at it behind the punt only.
+	// routerMAC is the destination of the query. The switch looks at it only behind the punt.
 	routerMAC = "0a:00:00:00:00:01"
 )
 
-// ovsAppctl is the tracer by ovs-appctl(8).
-func ovsAppctl(target string) tracer {
+// tracer answers what a verdict on the way of a packet needs.
+type tracer struct {
+	// trace traces a packet through a bridge, and returns the output of the switch.
+	trace func(ctx context.Context, bridge, flow string) (string, error)
+	// logicalFlow returns the logical flow of which ovn-controller has made a flow, in the ingress pipeline of the
+	// switch of a guest.
+	logicalFlow func(ctx context.Context, g *api.Guest, h hop) (*api.LogicalFlow, error)
+}
+
+// newTracer returns a tracer that asks the switch by ovs-appctl(8), and the process for logical flows.
+func newTracer(target string, c *client) *tracer {
+	return &tracer{trace: ovsAppctl(target), logicalFlow: c.logicalFlow}
+}
+
+// ovsAppctl returns a function that traces by ovs-appctl(8).
+func ovsAppctl(target string) func(ctx context.Context, bridge, flow string) (string, error) {
 	return func(ctx context.Context, bridge, flow string) (string, error) {
 		ctx, cancel := context.WithTimeout(ctx, traceTimeout)
 		defer cancel()
 		out, err := exec.CommandContext(ctx, "ovs-appctl", "-t", target, "ofproto/trace", bridge, flow).CombinedOutput()
 		if err != nil {
 			first, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
-			return "", fmt.Errorf("ovs-appctl: %w %s", err, first)
+			first = first[strings.LastIndex(first, "|")+1:] // without time, number, module and level
+			if first != "" {
+				first = ": " + first
+			}
+			return "", fmt.Errorf("ovs-appctl: %w%s", err, first)
 		}
 		return string(out), nil
 	}
 }
 
-// traces traces a query of each guest through the switch.
-func (d *diagnosis) traces(ctx context.Context, s *api.Status, all *api.Guests, trace tracer) {
+// traces traces queries of each guest through the switch, for maxTraces guests at most: over UDP and TCP, of
+// each address family that the guest has. An ACL may drop some of them and let others pass.
+func (d *diagnosis) traces(ctx context.Context, s *api.Status, all *api.Guests, t *tracer) {
 	traced := 0
 	for i := range all.Guests {
 		g := &all.Guests[i]
-		q, ok := queryOf(g)
-		if !ok {
+		queries := queriesOf(g)
+		if len(queries) == 0 {
 			continue
 		}
 		if traced++; traced > maxTraces {
 			d.add(finding{Level: levelNote, About: "trace", Text: fmt.Sprintf("the first %d guests were traced only", maxTraces), Remedy: "name a PORT or a SWITCH for others"})
 			return
 		}
-		said, err := trace(ctx, g.Bridge, q.flow())
-		if err != nil {
-			f := finding{Level: levelNote, About: "trace", Text: "queries can't be traced: " + err.Error(), Remedy: "run puntctl doctor as root on the node of the switch, or give --vswitchd SOCKET, or paste these:", Commands: q.lines()}
-			if errors.Is(err, exec.ErrNotFound) {
-				f.Text = "queries can't be traced: there is no ovs-appctl here"
-				f.Remedy = "run puntctl doctor as root on the node of the switch, or paste these:"
+		var of guestTraces
+		for k := range queries {
+			q := &queries[k]
+			said, err := t.trace(ctx, g.Bridge, q.flow())
+			if err != nil {
+				d.add(untraceable(q, err))
+				return
 			}
-			d.add(f)
-			return
+			of.add(q, t.verdict(ctx, q, said, entryTableOf(s, g.Bridge)))
 		}
-		d.traced(g, &q, said, entryTableOf(s, g.Bridge))
+		for _, v := range of {
+			d.add(v.finding())
+		}
 	}
 }
 
-// query is one that is traced. port is where it goes to, over TCP or UDP.
+// untraceable returns the finding that the switch can't be asked.
+func untraceable(q *query, err error) finding {
+	f := finding{Level: levelNote, About: "trace", Text: "queries can't be traced: " + err.Error(), Remedy: "run puntctl doctor as root on the node of the switch, or give --vswitchd SOCKET, or paste these:", Commands: q.lines()}
+	if errors.Is(err, exec.ErrNotFound) {
+		f.Text = "queries can't be traced: there is no ovs-appctl here"
+		f.Remedy = "run puntctl doctor as root on the node of the switch, or paste these:"
+	}
+	return f
+}
+
+// query is a query to trace. port is its destination port, of TCP or UDP.
 type query struct {
 	guest    *api.Guest
 	mac      string
@@ -76,7 +108,6 @@ type query struct {
 	tcp      bool
 }
 
-// protocol returns the word of OVS and OVN for the protocol.
 func (q *query) protocol() string {
 	if q.tcp {
 		return "tcp"
@@ -84,30 +115,54 @@ func (q *query) protocol() string {
 	return "udp"
 }
 
-// queryOf returns a query of a guest, and reports whether enough is known of the guest.
-func queryOf(g *api.Guest) (q query, ok bool) {
-	q = query{guest: g, port: 53}
+// queriesOf returns queries of a guest: of each address family the first address of the guest to the first
+// resolver address, over UDP and TCP. In hijack mode puntdns punts UDP only, to any address. There are none if too
+// little is known of the guest.
+func queriesOf(g *api.Guest) (all []query) {
 	if g.InPort == 0 || len(g.MACs) == 0 {
-		return q, false
+		return nil
 	}
-	q.mac = g.MACs[0]
-	for _, from := range g.Addresses {
-		q.from, _ = netip.ParseAddr(from)
-		for _, r := range g.Resolvers {
-			if r == "any" {
-				r = "192.0.2.53:53"
-			}
-			to, err := netip.ParseAddrPort(r)
-			if err == nil && q.from.IsValid() && to.Addr().Is4() == q.from.Is4() {
-				q.to, q.port = to.Addr(), to.Port()
-				return q, true
-			}
+	for _, example := range []string{"192.0.2.53:53", "[2001:db8::53]:53"} {
+		to := netip.MustParseAddrPort(example)
+		q := query{guest: g, mac: g.MACs[0], from: firstAddress(g.Addresses, to.Addr().Is4())}
+		hijack := slices.Contains(g.Resolvers, "any")
+		if !hijack {
+			to = firstResolver(g.Resolvers, to.Addr().Is4())
+		}
+		if !q.from.IsValid() || !to.IsValid() {
+			continue
+		}
+		q.to, q.port = to.Addr(), to.Port()
+		all = append(all, q)
+		if !hijack {
+			q.tcp = true
+			all = append(all, q)
 		}
 	}
-	return q, false
+	return all
 }
 
-// flow returns the packet as ofproto/trace takes it (ovs-vswitchd(8)).
+// firstResolver returns the first resolver address of a family, or the zero AddrPort.
+func firstResolver(resolvers []string, is4 bool) netip.AddrPort {
+	for _, text := range resolvers {
+		if a, err := netip.ParseAddrPort(text); err == nil && a.Addr().Is4() == is4 {
+			return a
+		}
+	}
+	return netip.AddrPort{}
+}
+
+// firstAddress returns the first address of a family, or the zero Addr.
+func firstAddress(addresses []string, is4 bool) netip.Addr {
+	for _, text := range addresses {
+		if a, err := netip.ParseAddr(text); err == nil && a.Is4() == is4 {
+			return a
+		}
+	}
+	return netip.Addr{}
+}
+
+// flow returns the packet in the syntax of ofproto/trace (ovs-vswitchd(8)).
 func (q *query) flow() string {
 	protocol := q.protocol()
 	kind, src, dst := protocol+"6", "ipv6_src", "ipv6_dst"
@@ -122,7 +177,7 @@ func (q *query) flow() string {
 	return flow
 }
 
-// lines returns what to paste for a closer look.
+// lines returns commands to paste for a closer look.
 func (q *query) lines() []string {
 	ip := "ip6"
 	if q.from.Is4() {
@@ -137,23 +192,28 @@ func (q *query) lines() []string {
 	return lines
 }
 
-// tableLine matches a line of a trace that tells the flow that has matched in a table.
+// tableLine matches the line of a trace that shows the matching flow of a table.
 var tableLine = regexp.MustCompile(`^\s*(\d+)\. (.*)$`)
 
-// ourCookie is how the cookies of puntdns begin.
+// ourCookie is the beginning of the cookies of puntdns in a trace.
 const ourCookie = "cookie 0x70646e"
 
-// setOutport matches the action by which a flow of OVN chooses the port that a packet leaves by.
+// setOutport matches the action by which a flow of OVN sets the output port of a packet.
 var setOutport = regexp.MustCompile(`^\s*set_field:(0x[0-9a-f]+)->reg15$`)
 
-// toGroup matches the action by which a flow of OVN gives a packet to a load balancer. A trace ends there.
+// toGroup matches the action by which a flow of OVN sends a packet to a load balancer. A trace ends there.
 var toGroup = regexp.MustCompile(`^\s*group:\d`)
 
-// setVerdict matches the action by which the flow of an ACL leaves a verdict in reg8, which is a half of xreg4.
-// OVN after 23.03 drops and rejects two tables later, by a flow that all ACLs share and that matches reg8.
+// readsTuple matches the action by which OVN 26.03 reads whereto a connection was opened, for its load
+// balancers. A trace does not know it, and goes on as if the packet were for none of them.
+var readsTuple = regexp.MustCompile(`^\s*move:NXM_NX_CT_(NW|TP|IPV6)_`)
+
+// setVerdict matches the action by which the flow of an ACL stores a verdict in reg8, which is a half of
+// xreg4. OVN after 23.03 drops and rejects two tables later, by a flow that all ACLs share and that matches
+// reg8.
 var setVerdict = regexp.MustCompile(`^\s*set_field:0x[0-9a-f]+(/0x[0-9a-f]+)?->(xreg4|reg8)$`)
 
-// hop is a flow that a packet meets.
+// hop is a flow that a packet matches.
 type hop struct {
 	table int
 	flow  string
@@ -161,28 +221,30 @@ type hop struct {
 
 func (h hop) String() string { return fmt.Sprintf("table %d: %s", h.table, h.flow) }
 
-// way is that of a packet through the switch, by a trace.
+// way is the path of a packet through the switch, read from a trace.
 type way struct {
-	// punted is set if the packet gets to the punt.
+	// punted is set if the packet reaches the punt.
 	punted bool
-	// entered is set if the packet has met a flow of puntdns.
+	// entered is set if the packet has matched a flow of puntdns.
 	entered bool
-	// dropped is set if the packet goes nowhere. That is so of punted packets, too.
+	// dropped is set if the switch outputs the packet nowhere. It is set for punted packets, too.
 	dropped bool
-	// last is the last flow that the packet has met; of a punted packet that is the punt.
+	// last is the last flow that the packet has matched. For a punted packet it is the punt.
 	last hop
-	// before is the last flow that the packet has met up to the table of the entry flows, or last
-	// where that table is not known.
+	// before is the last flow that the packet has matched up to the table of the entry flows. If that table
+	// is not known, before is last.
 	before hop
-	// acl is the flow of the ACL by whose verdict before has acted, or before.
+	// acl is the flow of the ACL whose verdict before has applied, or before itself.
 	acl hop
-	// outport is the tunnel key of the port that before has sent the packet to, 0 for none.
+	// outport is the tunnel key of the port to which before has sent the packet, 0 for none.
 	outport uint32
-	// balanced is set if before has given the packet to a load balancer.
+	// balanced is set if before has sent the packet to a load balancer.
 	balanced bool
+	// mayBalance is set if a load balancer may get the packet, which the trace does not show.
+	mayBalance bool
 }
 
-// readTrace returns the way of a packet. entry is the table of the entry flows, nil if it is not known.
+// readTrace returns the way of a packet. entry is the table of the entry flows, nil if not known.
 func readTrace(trace string, entry *uint8) way {
 	r := traceReader{entry: entry}
 	r.dropped = strings.Contains(trace, "Datapath actions: drop")
@@ -207,11 +269,10 @@ func readTrace(trace string, entry *uint8) way {
 type traceReader struct {
 	way
 	entry  *uint8
-	passed bool // the table of the entry flows: what follows may be another bridge or pipeline
-	judged hop  // the last flow that has left a verdict
+	passed bool // the entry table was reached: later flows may be of another bridge or pipeline
+	judged hop  // the last flow that has stored a verdict
 }
 
-// meets reads the line of a flow.
 func (r *traceReader) meets(h hop) {
 	r.last = h
 	if r.entry == nil || !r.passed && h.table <= int(*r.entry) {
@@ -226,9 +287,9 @@ func (r *traceReader) meets(h hop) {
 	r.punted = h.table == 200 && ours && strings.Contains(h.flow, "priority 10,")
 }
 
-// action reads the line of an action of the last flow.
 func (r *traceReader) action(line string) {
 	r.balanced = r.balanced || toGroup.MatchString(line)
+	r.mayBalance = r.mayBalance || readsTuple.MatchString(line)
 	if set := setOutport.FindStringSubmatch(line); set != nil && r.outport == 0 {
 		key, _ := strconv.ParseUint(set[1], 0, 32)
 		r.outport = uint32(key)
@@ -238,9 +299,9 @@ func (r *traceReader) action(line string) {
 	}
 }
 
-// isStopped reports whether a packet is kept from the table of the entry flows, which is nil where that
-// is not known. A packet that has come through that table is dropped behind it for other reasons, such as
-// the destination, which a trace makes up.
+// isStopped reports whether a packet is stopped before the table of the entry flows. entry is nil if that
+// table is not known. Behind the table, a packet is dropped for other reasons, such as the made-up
+// destination of a trace.
 func (w *way) isStopped(g *api.Guest, entry *uint8) bool {
 	switch {
 	case w.punted || w.entered:
@@ -250,11 +311,11 @@ func (w *way) isStopped(g *api.Guest, entry *uint8) bool {
 	case w.dropped && w.last == w.before:
 		return true
 	}
-	// OVN's pipeline has a flow for each packet in each table.
+	// OVN's pipeline has a flow for each packet in each table, so a trace that ends earlier was stopped.
 	return g.PortKey != 0 && w.before.flow != "" && w.before.table < int(*entry)
 }
 
-// stoppedBy returns the flow that an operator has to look at.
+// stoppedBy returns the flow that an operator has to examine.
 func (w *way) stoppedBy() hop {
 	if w.outport != 0 {
 		return w.before
@@ -262,13 +323,18 @@ func (w *way) stoppedBy() hop {
 	return w.acl
 }
 
-// isBalanced reports whether a packet gets to a load balancer before the table of the entry flows.
-func (w *way) isBalanced(g *api.Guest, entry *uint8) bool { return w.balanced && w.isStopped(g, entry) }
+// whyNotTraced returns why a trace does not show whether a packet is punted, empty if it does.
+func (w *way) whyNotTraced(g *api.Guest, entry *uint8) string {
+	switch {
+	case w.balanced && w.isStopped(g, entry):
+		return fmt.Sprintf("it goes to a load balancer of OVN, where a trace ends, in %s", w.before)
+	case w.punted && w.mayBalance:
+		return "the switch has load balancers of OVN, and a trace does not show what goes to one"
+	}
+	return ""
+}
 
-// balanced is the reason why a packet can't be traced further.
-const balanced = "it goes to a load balancer of OVN, where a trace ends"
-
-// entryTableOf returns the table of the entry flows of a bridge, nil if it is not known.
+// entryTableOf returns the table of the entry flows of a bridge, nil if not known.
 func entryTableOf(s *api.Status, bridge string) *uint8 {
 	for i := range s.Bridges {
 		if b := &s.Bridges[i]; b.Name == bridge {
@@ -278,82 +344,21 @@ func entryTableOf(s *api.Status, bridge string) *uint8 {
 	return nil
 }
 
-// Tables of OVN's logical ingress pipeline in the switch (ovn/controller/lflow.h): the first two are
-// those of port security and of ports that are disabled, in each release.
-const (
-	physicalTable     = 0
-	firstIngressTable = 8
-	lastSecurityTable = 9
-)
-
-// flowCookie matches the cookie of a flow in a trace.
-var flowCookie = regexp.MustCompile(`cookie (0x[0-9a-f]+)`)
-
-// allowDNS is what to do about an ACL that keeps queries from the entry flows, and bypass what to add
-// where the ACL may have a network function.
-const (
-	allowDNS = "allow UDP and TCP to port 53 of the resolver address from the guest"
-	bypass   = " by an ACL of a higher priority, which has no network_function_group"
-)
-
-// whyStopped returns what keeps a packet from the entry flows, and what to do about that. entry is the
-// table of the entry flows, nil if it is not known: OVN drops nothing there.
-func whyStopped(g *api.Guest, w *way, entry *uint8) (text, remedy string) {
-	table := w.before.table
-	switch {
-	case g.PortKey == 0 || entry != nil && table == int(*entry):
-		return "a flow of another program on the bridge drops it", "look for who has made that flow, by its cookie"
-	case w.outport != 0:
-		return whySent(g, w.outport)
-	case table == physicalTable:
-		return "the bridge does not know the port of the guest", "ovn-controller makes that flow once it has bound the port: see its log"
-	case table >= firstIngressTable && table <= lastSecurityTable:
-		return "port security drops it, or the port is disabled", "the guest may only use the addresses in port_security of its logical port: add the one that it uses, or have it use one of these; and see that `enabled` is not false"
-	}
-	text, remedy = "an ACL or a security group drops it", allowDNS
-	if !w.dropped {
-		text = "an ACL or a security group drops or rejects it"
-	}
-	if len(g.FunctionPorts) > 0 {
-		text, remedy = text+", or sends it through a network function that is not active", remedy+bypass
-	}
-	return text, remedy
-}
-
-// whySent returns why OVN sends a packet to a port instead of to the entry flows. The logical flow of
-// [stoppedCommands] names the port and the stage.
-func whySent(g *api.Guest, outport uint32) (text, remedy string) {
-	for _, f := range g.FunctionPorts {
-		if f.PortKey == outport {
-			return fmt.Sprintf("an ACL sends it through a network function, by port %q", f.Port), allowDNS + bypass
-		}
-	}
-	return "OVN sends it to another port, as to that of a network function", allowDNS + bypass
-}
-
-// stoppedCommands returns lines that show the flow by which a packet is kept from the entry flows.
-func stoppedCommands(q *query, flow string) (lines []string) {
-	if m := flowCookie.FindStringSubmatch(flow); m != nil && q.guest.PortKey != 0 {
-		lines = append(lines, "ovn-sbctl lflow-list "+shell.Word(q.guest.Network)+" "+m[1]+"    # the logical flow")
-	}
-	return append(lines, q.lines()...)
-}
-
-// notPunted finds that the query of an explanation does not get to the punt.
-func notPunted(e *api.Explanation, q *query, w *way) api.Problem {
+// notPunted returns the problem of an explained query that does not reach the punt.
+func (t *tracer) notPunted(ctx context.Context, e *api.Explanation, q *query, w *way) api.Problem {
 	p := api.Problem{Code: api.CodeNotPunted, About: e.Guest.Port, Commands: q.lines()}
 	if !w.isStopped(&e.Guest, e.EntryTable) {
 		p.Text = fmt.Sprintf("the switch does not punt the query; the last flow that it meets is in %s", w.last)
 		p.Remedy = "the punt has expired, or the flows of puntdns are not there: see puntctl status"
 		return p
 	}
-	why, remedy := whyStopped(&e.Guest, w, e.EntryTable)
+	why := t.whyStopped(ctx, q, w, e.EntryTable)
 	does := "drops the query of the guest before puntdns gets it"
 	if w.outport != 0 {
 		does = "does not punt the query of the guest"
 	}
-	p.Text = fmt.Sprintf("the switch %s: %s, in %s", does, why, w.stoppedBy())
-	p.Remedy, p.Commands = remedy, stoppedCommands(q, w.stoppedBy().flow)
+	p.Text = fmt.Sprintf("the switch %s: %s, in %s", does, why.text, w.stoppedBy())
+	p.Remedy, p.Commands = why.remedy, why.commands
 	if e.Question.Assumed {
 		p.Text += fmt.Sprintf("; OVN knows no address of the guest, so the trace was made with %s and %s", q.from, q.mac)
 		p.Remedy += "; or give the address that the guest has by --from"
@@ -361,29 +366,69 @@ func notPunted(e *api.Explanation, q *query, w *way) api.Problem {
 	return p
 }
 
-// traced finds what a trace says. entry is the table of the entry flows, nil if it is not known.
-func (d *diagnosis) traced(g *api.Guest, q *query, trace string, entry *uint8) {
-	about := "port " + g.Port
-	w := readTrace(trace, entry)
-	switch {
-	case w.punted:
-		d.add(finding{Level: levelOK, About: about, Text: fmt.Sprintf("a query to %s is punted", q.to)})
-	case w.isBalanced(g, entry):
-		d.add(finding{Level: levelNote, About: about, Text: fmt.Sprintf("a query to %s can't be traced: %s, in %s", q.to, balanced, w.before), Commands: q.lines()})
-	case w.isStopped(g, entry):
-		why, remedy := whyStopped(g, &w, entry)
-		is := "dropped before the punt"
-		if w.outport != 0 {
-			is = "not punted"
+// guestTraces has the verdicts on the queries of one guest, each verdict once.
+type guestTraces []tracedQueries
+
+// tracedQueries are queries with one verdict.
+type tracedQueries struct {
+	// verdict is a finding whose text lacks the queries.
+	verdict finding
+	queries []string
+}
+
+// finding returns the verdict with the queries.
+func (v *tracedQueries) finding() finding {
+	f := v.verdict
+	f.Text = "queries " + strings.Join(v.queries, ", ") + " " + f.Text
+	return f
+}
+
+// add adds the verdict on a query.
+func (all *guestTraces) add(q *query, v finding) {
+	v.About = "port " + q.guest.Port
+	for i := range *all {
+		if same := &(*all)[i]; same.verdict.Text == v.Text {
+			same.name(q)
+			return
 		}
-		d.add(finding{
-			Level: levelProblem, About: about, Text: fmt.Sprintf("a query to %s is %s: %s, in %s", q.to, is, why, w.stoppedBy()),
-			Remedy: remedy, Commands: stoppedCommands(q, w.stoppedBy().flow),
-		})
-	default:
-		d.add(finding{
-			Level: levelProblem, About: about, Text: fmt.Sprintf("a query to %s is not punted; the last flow that it meets is in %s", q.to, w.last),
-			Remedy: "the punt has expired, or the flows of this process are not there: see puntctl status", Commands: q.lines(),
-		})
+	}
+	of := tracedQueries{verdict: v}
+	of.name(q)
+	*all = append(*all, of)
+}
+
+// name adds the name of a query, such as "to 169.254.169.254 over UDP and TCP" for two of them.
+func (v *tracedQueries) name(q *query) {
+	to, protocol := fmt.Sprintf("to %s over ", q.to), strings.ToUpper(q.protocol())
+	if n := len(v.queries); n > 0 && strings.HasPrefix(v.queries[n-1], to) {
+		v.queries[n-1] += " and " + protocol
+		return
+	}
+	v.queries = append(v.queries, to+protocol)
+}
+
+// verdict returns the verdict on the way of a query. entry is the table of the entry flows, nil if not known.
+func (t *tracer) verdict(ctx context.Context, q *query, trace string, entry *uint8) finding {
+	g, w := q.guest, readTrace(trace, entry)
+	notTraced := w.whyNotTraced(g, entry)
+	switch {
+	case notTraced != "":
+		return finding{Level: levelNote, Code: api.CodeNotTraced, Text: "can't be traced: " + notTraced, Commands: q.lines()}
+	case w.punted:
+		return finding{Level: levelOK, Text: "are punted"}
+	case w.isStopped(g, entry):
+		why := t.whyStopped(ctx, q, &w, entry)
+		are := "are dropped before the punt"
+		if w.outport != 0 {
+			are = "are not punted"
+		}
+		return finding{
+			Level: levelProblem, Code: api.CodeNotPunted, Text: fmt.Sprintf("%s: %s, in %s", are, why.text, w.stoppedBy()),
+			Remedy: why.remedy, Commands: why.commands,
+		}
+	}
+	return finding{
+		Level: levelProblem, Code: api.CodeNotPunted, Text: fmt.Sprintf("are not punted; the last flow that they match is in %s", w.last),
+		Remedy: "the punt has expired, or the flows of this process are not there: see puntctl status", Commands: q.lines(),
 	}
 }

@@ -8,11 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"net/url"
 	"path"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -21,52 +22,119 @@ import (
 
 func watchCommand(o *options) *cobra.Command {
 	var f filters
+	var reconnect *time.Duration
+	var past pastQueries
 	rate, count := api.DefaultWatchRate, 0
 	cmd := &cobra.Command{
 		Use:   "watch",
-		Short: "Show queries as they are dealt with",
-		Long: `watch shows each query of a guest once it has been dealt with, whatever has become of it: answered by a
-plugin or from memory, refused by a limit, passed on to the server that the guest has asked (RESUMED),
-or without an answer (DROPPED). TOOK is the time from the packet to that. Queries that the switch drops
-by rate do not get to the process.
+		Short: "Show queries as they are completed",
+		Long: `watch shows each query of a guest when puntdns has completed it. RCODE is the
+result:
+  - the rcode of the answer, with the reason if no plugin has decided, such as a
+    limit
+  - RESUMED: the query continues to the server that the guest asked
+  - DROPPED: the guest gets no answer
+
+TOOK is the time from the packet to the result. Queries that the switch drops by
+its rate limit do not reach puntdns, so watch does not show them.
 
 ` + filterHelp + `
 
-Not more than --rate queries a second are shown; how many there were beyond is said each second, and so
-is how many were lost as this client has not read fast enough. No query waits for any of it.
+--last and --since begin with past queries. puntdns stores the last 1024 queries
+of all guests in its memory, so a restart forgets them.
 
-It ends after --count queries, or by Ctrl-C.`,
-		Args: cobra.NoArgs,
+watch shows --rate queries a second at most. It counts the queries beyond this
+rate, and the queries that puntctl did not read fast enough. watch delays no
+query.
+
+If puntdns restarts, watch continues with the new process. It ends after --count
+queries, or by Ctrl-C.`,
+		Example: `  puntctl watch
+  puntctl watch --last 20 --no-follow
+  puntctl watch --since 30s --switch red --rcode SERVFAIL,DROPPED
+  puntctl watch --port red-vm1 --name '*.example.org' -n 10 -o wide`,
+		Args: needs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			parameters := f.parameters()
-			parameters.Set("rate", strconv.Itoa(rate))
-			if cmd.Flags().Changed("count") {
-				if count < 1 {
-					return fmt.Errorf("count %d: expected 1 or more", count)
-				}
-				parameters.Set("count", strconv.Itoa(count))
+			if cmd.Flags().Changed("count") && count < 1 {
+				return fmt.Errorf("--count %d: expected 1 or more", count)
 			}
-			s, err := o.client(cmd).open(cmd.Context(), api.PathWatch, parameters)
-			if err != nil {
-				return unlessInterrupted(cmd, err)
+			parameters := f.parameters(cmd, o)
+			if err := past.ask(parameters); err != nil {
+				return err
+			}
+			if past.only {
+				*reconnect = 0 // the next process stores later queries only
+			}
+			parameters.Set("rate", strconv.Itoa(rate))
+			w := &watcher{options: o, out: bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10), page: o.newPage(cmd.OutOrStdout())}
+			s := &lasting{ctx: cmd.Context(), complete: func() bool { return false }, patience: *reconnect} // the last line says that it is the last
+			s.open = func() (*stream, error) {
+				if count > 0 {
+					parameters.Set("count", strconv.FormatUint(uint64(count)-w.shown, 10))
+				}
+				return o.client(cmd).open(cmd.Context(), api.PathWatch, parameters)
+			}
+			s.lost = func(err error) {
+				parameters.Del("last") // the next process stores later queries only
+				parameters.Del("since")
+				fmt.Fprintf(cmd.ErrOrStderr(), "puntctl: %v\n", err)
+			}
+			if past.since > 0 {
+				w.since, w.errs = time.Now().Add(-past.since), cmd.ErrOrStderr()
+			}
+			if err := s.begin(); err != nil {
+				return unlessInterrupted(cmd, named(cmd, err))
 			}
 			defer s.close()
 			f.warn(cmd, o)
-			w := &watcher{options: o, out: bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10), page: newPage(cmd.OutOrStdout())}
-			err = unlessInterrupted(cmd, w.run(s))
-			if o.format == formatTable {
+			err := unlessInterrupted(cmd, w.run(s))
+			if o.isForPeople() {
 				w.summary(cmd.ErrOrStderr(), rate)
 			}
 			return err
 		},
 	}
 	f.add(cmd, o)
-	cmd.Flags().IntVar(&rate, "rate", rate, fmt.Sprintf("how many queries a second are shown at most, up to %d", api.MaxWatchRate))
-	cmd.Flags().IntVarP(&count, "count", "n", 0, "end after so many queries (default: never)")
+	reconnect = addReconnect(cmd)
+	cmd.Flags().IntVar(&rate, "rate", rate, fmt.Sprintf("queries a second to show at most, up to %d", api.MaxWatchRate))
+	cmd.Flags().IntVar(&past.last, "last", 0, fmt.Sprintf("begin with this number of past queries, up to %d", api.WatchHistory))
+	cmd.Flags().DurationVar(&past.since, "since", 0, "begin with the past queries that are not older, such as 30s (default: none)")
+	cmd.Flags().BoolVar(&past.only, "no-follow", false, "end after the past queries")
+	cmd.Flags().IntVarP(&count, "count", "n", 0, "end after this number of queries (default: never)")
 	return cmd
 }
 
-// unlessInterrupted returns nil for an error that comes of the end of the command by a signal.
+// pastQueries are the stored queries that watch begins with: the last ones, or the ones that are not older than
+// since; 0 does not limit them. only is set if watch ends with them.
+type pastQueries struct {
+	last  int
+	since time.Duration
+	only  bool
+}
+
+// ask adds the parameters of api.PathWatch, or returns an error that names the option.
+func (q *pastQueries) ask(parameters url.Values) error {
+	switch {
+	case q.last < 0 || q.last > api.WatchHistory:
+		return fmt.Errorf("--last %d: expected at most %d", q.last, api.WatchHistory)
+	case q.since < 0:
+		return fmt.Errorf("--since %s: expected a duration of more than 0", q.since)
+	case q.only && q.last == 0 && q.since == 0:
+		return errors.New("--no-follow: expected --last or --since, too")
+	}
+	if q.last > 0 {
+		parameters.Set("last", strconv.Itoa(q.last))
+	}
+	if q.since > 0 {
+		parameters.Set("since", strconv.FormatInt(int64(math.Ceil(q.since.Seconds())), 10))
+	}
+	if q.only {
+		parameters.Set("follow", "false")
+	}
+	return nil
+}
+
+// unlessInterrupted returns err, or nil if a signal has ended the command.
 func unlessInterrupted(cmd *cobra.Command, err error) error {
 	if cmd.Context().Err() != nil {
 		err = nil
@@ -74,32 +142,37 @@ func unlessInterrupted(cmd *cobra.Command, err error) error {
 	return err
 }
 
-// watcher shows the lines of a stream.
 type watcher struct {
 	*options
 	out  *bufio.Writer
 	page *page
-	// columns are as wide as they have been so far.
-	columns []int
-	// shown counts queries; over and lost are those that are not shown.
+	// widths are the widths of the columns so far.
+	widths []int
+	// shown counts the shown queries, over the queries over the rate, and lost the queries that puntctl read
+	// too slowly.
 	shown, over, lost uint64
+	// since is the beginning of --since, zero without it. errs gets a warning if the process stores only later
+	// queries.
+	since time.Time
+	errs  io.Writer
 }
 
-// watchHeading is above the queries. The last column has no width.
-var watchHeading = []string{"TIME", "TOOK", "PORT", "SWITCH", "CLIENT", "SERVER", "VIA", "TYPE", "NAME", "RCODE", "BLOCK", "UPSTREAM"}
-
-// firstWidths are the widths of columns before a query is known: those that most queries need, so that
-// few lines are out of line. maxWidth is the widest that a column gets for longer words.
-var firstWidths = []int{15, 6, 12, 10, 21, 18, 3, 5, 28, 8, 11, 0}
+// watchColumns are the columns. A column begins with its first width, so that few lines are out of line. Longer
+// words widen it up to maxWidth. The last column has no width.
+var watchColumns = []struct {
+	column
+	first int
+}{
+	{column{"TIME", 0}, 12}, {column{"TOOK", 0}, 6}, {column{"PORT", cut}, 12}, {column{"SWITCH", wide}, 10}, {column{"CLIENT", wide}, 21}, {column{"SERVER", wide}, 18},
+	{column{"VIA", wide}, 3}, {column{"TYPE", cut}, 5}, {column{"RCODE", 0}, 8}, {column{"BLOCK", wide}, 11}, {column{"UPSTREAM", wide}, 15}, {column{"NAME", cut}, 0},
+}
 
 const maxWidth = 48
 
-// run shows a stream up to its end.
-func (w *watcher) run(s *stream) (err error) {
+func (w *watcher) run(s *lasting) (err error) {
 	defer func() { err = errors.Join(err, w.out.Flush()) }()
-	if w.format == formatTable {
-		w.columns = append(w.columns, firstWidths...)
-		w.row(headingCells(watchHeading))
+	if w.isForPeople() {
+		w.begin()
 		if err := w.flushPage(); err != nil {
 			return err
 		}
@@ -112,7 +185,7 @@ func (w *watcher) run(s *stream) (err error) {
 		}
 		line, err := s.next()
 		if err != nil {
-			return s.end(err, false) // its last line is missing
+			return err
 		}
 		if err := w.line(line); err != nil {
 			if errors.Is(err, errEnded) {
@@ -123,13 +196,23 @@ func (w *watcher) run(s *stream) (err error) {
 	}
 }
 
-// line shows one line. It is errEnded behind the last one.
+// begin writes the heading.
+func (w *watcher) begin() {
+	heading := make([]cell, len(watchColumns))
+	w.widths = make([]int, len(watchColumns))
+	for i, c := range watchColumns {
+		heading[i], w.widths[i] = cell{text: c.heading}, c.first
+	}
+	w.row(heading)
+}
+
+// line shows a line of the stream. It returns errEnded after the last one.
 func (w *watcher) line(line []byte) error {
 	var l api.WatchLine
 	if err := json.Unmarshal(line, &l); err != nil {
-		return &exitError{exitNoProcess, fmt.Errorf("a line is not understood: %w; expected that of a puntdns of this version", err)}
+		return &exitError{status: exitNoProcess, err: fmt.Errorf("puntctl can't read a line: %w; expected a puntdns of the same version", err)}
 	}
-	if w.format != formatTable {
+	if !w.isForPeople() {
 		if err := w.raw(w.out, line); err != nil {
 			return err
 		}
@@ -140,13 +223,17 @@ func (w *watcher) line(line []byte) error {
 		return errEnded
 	case api.EventMissed:
 		w.over, w.lost = w.over+l.OverRate, w.lost+l.Lost
-		if w.format == formatTable {
+		if w.isForPeople() {
 			w.page.line(in(yellow, "-- not shown: "+notShown(l.OverRate, l.Lost)))
 			return w.flushPage()
 		}
+	case api.EventHistory:
+		if !w.since.IsZero() && l.Time.After(w.since) {
+			fmt.Fprintf(w.errs, "puntdns stores no queries before %s\n", l.Time.Local().Format("15:04:05"))
+		}
 	case api.EventQuery:
 		w.shown++
-		if w.format == formatTable {
+		if w.isForPeople() {
 			w.row(queryCells(&l))
 			return w.flushPage()
 		}
@@ -160,45 +247,57 @@ func (w *watcher) flushPage() error {
 	return err
 }
 
-// notShown says which queries are not shown.
 func notShown(over, lost uint64) string {
 	var parts []string
 	if over > 0 {
-		parts = append(parts, fmt.Sprintf("%d over the rate", over))
+		parts = append(parts, fmt.Sprintf("%d over --rate", over))
 	}
 	if lost > 0 {
-		parts = append(parts, fmt.Sprintf("%d lost, as they were not read fast enough", lost))
+		parts = append(parts, fmt.Sprintf("%d that puntctl did not read fast enough", lost))
 	}
 	return strings.Join(parts, ", ")
 }
 
-// summary says at the end what was shown, and what was not.
 func (w *watcher) summary(to io.Writer, rate int) {
 	text := fmt.Sprintf("%d queries shown", w.shown)
 	if w.over+w.lost > 0 {
 		text += "; not shown: " + notShown(w.over, w.lost)
 	}
 	if w.over > 0 {
-		text += fmt.Sprintf(" (--rate is %d a second; a filter shows less)", rate)
+		text += fmt.Sprintf(" (--rate is %d a second; a filter reduces the number)", rate)
 	}
 	fmt.Fprintln(to, text)
 }
 
-// row writes cells in columns.
+// row writes a row. The width of later rows is not known yet, so a terminal cuts a port to a fifth of its
+// width, and a name at the end of the line.
 func (w *watcher) row(cells []cell) {
+	p, at := w.page, 0
 	for i, c := range cells {
-		n := utf8.RuneCountInString(c.text)
-		w.page.text.WriteString(w.page.paint(c))
-		if i == len(cells)-1 {
+		l := watchColumns[i].layout
+		if l&wide != 0 && !p.wide {
+			continue
+		}
+		last := i == len(cells)-1
+		if p.columns > 0 && l&cut != 0 {
+			room := p.columns / 5
+			if last {
+				room = p.columns - at
+			}
+			c.text = cutTo(c.text, max(leastCut, room))
+		}
+		p.text.WriteString(p.paint(c))
+		if last {
 			break
 		}
-		w.columns[i] = max(w.columns[i], min(n, maxWidth))
-		w.page.text.WriteString(strings.Repeat(" ", max(0, w.columns[i]-n)+2))
+		n := widthOf(c.text)
+		w.widths[i] = max(w.widths[i], min(n, maxWidth))
+		p.text.WriteString(strings.Repeat(" ", max(0, w.widths[i]-n)+gap))
+		at += max(n, w.widths[i]) + gap
 	}
-	w.page.text.WriteByte('\n')
+	p.text.WriteByte('\n')
 }
 
-// queryCells returns what is shown of a query.
 func queryCells(l *api.WatchLine) []cell {
 	block, _, _ := strings.Cut(l.Block, " - ")
 	if block != "" {
@@ -209,25 +308,35 @@ func queryCells(l *api.WatchLine) []cell {
 		typ += " " + l.Class
 	}
 	return []cell{
-		said(l.Time.Local().Format("15:04:05.000000")), said(brief(l.Seconds)), said(l.Port), said(l.Switch), said(l.Client), said(l.Server),
-		said(l.Transport), said(typ), said(l.Name), rcodeCell(l), said(block), said(l.Upstream),
+		said(l.Time.Local().Format("15:04:05.000")), said(brief(l.Seconds)), said(l.Port), said(l.Switch), said(l.Client), said(l.Server),
+		said(l.Transport), said(typ), rcodeCell(l), said(block), said(l.Upstream), said(l.Name),
 	}
 }
 
-// rcodeCell returns the rcode, with the reason if no plugin has decided on it.
+// rcodeCell returns the rcode, with the reason unless a plugin has decided on it.
 func rcodeCell(l *api.WatchLine) cell {
 	text := l.Rcode
 	if l.Reason != "" && l.Reason != "chain" {
 		text += " " + l.Reason
 	}
-	switch l.Rcode {
-	case "NOERROR", "NXDOMAIN", "RESUMED":
-		return said(text)
-	}
-	return in(red, text)
+	c := said(text)
+	c.colour = outcomeColour(l)
+	return c
 }
 
-// brief returns a short duration with three digits: 42.1us, 1.24ms, 2.05s.
+// outcomeColour returns no colour for an answer and for a query that goes on, yellow for a query that puntdns or
+// a plugin refuses, and red for a query that fails or is dropped.
+func outcomeColour(l *api.WatchLine) colour {
+	switch {
+	case l.Rcode == "NOERROR" || l.Rcode == "NXDOMAIN" || l.Rcode == "RESUMED":
+		return ""
+	case l.Rcode == "REFUSED" || l.Result == "refused":
+		return yellow
+	}
+	return red
+}
+
+// brief formats a duration with three digits: 42.1us, 1.24ms, 2.05s. It returns "" for 0.
 func brief(seconds float64) string {
 	unit, value := "s", seconds
 	switch d := time.Duration(seconds * float64(time.Second)); {

@@ -29,8 +29,8 @@ import (
 
 func init() { time.Local = time.UTC } // so that times are shown the same everywhere
 
-// streams answers with lines on a control socket, and keeps what it is asked with. It ends the stream
-// behind the lines, or waits for the client to go if the last one is nil.
+// streams answers with lines on a control socket, and records the requests. It ends the stream after the
+// lines, or waits for the client to close if the last line is nil.
 func streams(t *testing.T, path string, lines ...any) (socket string, asked chan url.Values) {
 	t.Helper()
 	return streamsOf(t, control.New(), path, lines...)
@@ -122,10 +122,11 @@ func TestStreams(t *testing.T) {
 		status     int
 	}{
 		{"watch", api.PathWatch, someQueries(), "watch", exitWell},
+		{"watch-since", api.PathWatch, append([]any{&api.WatchLine{Event: api.EventHistory, Time: time.Date(2999, 1, 1, 1, 2, 3, 0, time.UTC)}}, someQueries()...), "watch --since 5m", exitWell},
 		{"watch-json", api.PathWatch, someQueries(), "watch -o json", exitWell},
 		{"watch-yaml", api.PathWatch, someQueries(), "watch -o yaml", exitWell},
-		{"watch-cut", api.PathWatch, someQueries()[:1], "watch", exitNoProcess},
-		{"watch-closed", api.PathWatch, []any{errors.New("the socket was closed")}, "watch", exitNoProcess},
+		{"watch-cut", api.PathWatch, someQueries()[:1], "watch --reconnect 0", exitNoProcess},
+		{"watch-closed", api.PathWatch, []any{errors.New("the socket was closed")}, "watch --reconnect 0", exitNoProcess},
 		{"watch-garbage", api.PathWatch, []any{7}, "watch", exitNoProcess},
 		{"watch-long", api.PathWatch, []any{strings.Repeat("x", maxLine)}, "watch", exitNoProcess},
 		{"watch-refused", api.PathWatch, nil, "watch --port nobody", exitUsage},
@@ -133,7 +134,7 @@ func TestStreams(t *testing.T) {
 		{"top-by", api.PathTop, []any{someTop(), someTop()}, "top -n 2 --by guests,upstreams", exitWell},
 		{"top-json", api.PathTop, []any{someTop(), someTop()}, "top -o json -n 2", exitWell},
 		{"top-yaml", api.PathTop, []any{someTop()}, "top --once -o yaml", exitWell},
-		{"top-cut", api.PathTop, []any{someTop()}, "top -n 2 -o json", exitNoProcess},
+		{"top-cut", api.PathTop, []any{someTop()}, "top -n 2 -o json --reconnect 0", exitNoProcess},
 		{"top-garbage", api.PathTop, []any{"x"}, "top --once", exitNoProcess},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -170,17 +171,18 @@ func TestStreamParameters(t *testing.T) {
 		{"watch -n 7 --rate 5 --port a --port b,c --switch red --name *.example.org --type A,AAAA --rcode NXDOMAIN --server-block Corefile:7", api.PathWatch, url.Values{
 			"rate": {"5"}, "count": {"7"}, "port": {"a", "b", "c"}, "switch": {"red"}, "name": {"*.example.org"}, "type": {"A", "AAAA"}, "rcode": {"NXDOMAIN"}, "server-block": {"Corefile:7"},
 		}},
+		{"watch --last 7 --since 1500ms --no-follow", api.PathWatch, url.Values{"rate": {"1000"}, "last": {"7"}, "since": {"2"}, "follow": {"false"}}},
 		{"top --once", api.PathTop, url.Values{"interval": {"2"}, "limit": {"20"}, "count": {"1"}}},
 		{"top --interval 5 --limit 3 --count 4 --by names,guests --switch red", api.PathTop, url.Values{"interval": {"5"}, "limit": {"3"}, "count": {"4"}, "by": {"names", "guests"}, "switch": {"red"}}},
 	} {
 		socket, asked := streams(t, tc.path)
-		Run("1.2.3", append(strings.Fields(tc.args), "--socket", socket), io.Discard, io.Discard)
+		Run("1.2.3", append(strings.Fields(tc.args), "--reconnect", "0", "--socket", socket), io.Discard, io.Discard)
 		if got := <-asked; got.Encode() != tc.want.Encode() {
 			t.Errorf("%s: %s, want %s", tc.args, got.Encode(), tc.want.Encode())
 		}
 	}
 	said := ""
-	for _, args := range []string{"watch -n 0", "watch more", "top --by nobody", "watch --rate x"} {
+	for _, args := range []string{"watch -n 0", "watch --last 1025", "watch --since -1s", "watch --no-follow", "watch more", "top --by nobody", "watch --rate x"} {
 		var errs bytes.Buffer
 		if status := Run("1.2.3", strings.Fields(args), io.Discard, &errs); status != exitUsage {
 			t.Errorf("%s: exit status %d", args, status)
@@ -269,6 +271,41 @@ func TestBrief(t *testing.T) {
 	}
 }
 
+// A terminal shows answers plainly, and refused and failed queries in colours. NO_COLOR turns these off.
+func TestOutcomeColours(t *testing.T) {
+	for _, tt := range []struct {
+		rcode, result string
+		want          colour
+	}{
+		{"NOERROR", "answered", ""}, {"NXDOMAIN", "answered", ""}, {"RESUMED", "resumed", ""}, {"", "", red},
+		{"REFUSED", "answered", yellow}, {"SERVFAIL", "refused", yellow}, {"SERVFAIL", "answered", red}, {"FORMERR", "answered", red}, {"DROPPED", "dropped", red},
+	} {
+		if got := outcomeColour(&api.WatchLine{Rcode: tt.rcode, Result: tt.result}); got != tt.want {
+			t.Errorf("%s, %s: %q, want %q", tt.rcode, tt.result, got, tt.want)
+		}
+	}
+	t.Setenv("TERM", "xterm")
+	for _, no := range []string{"", "1"} {
+		t.Setenv("NO_COLOR", no)
+		m := newTerminal(t)
+		socket, _ := streams(t, api.PathWatch, someQueries()...)
+		root := New("1.2.3")
+		root.SetArgs([]string{"watch", "--socket", socket})
+		root.SetOut(m.device)
+		root.SetErr(io.Discard)
+		if err := root.ExecuteContext(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		seen := m.shows("DROPPED")
+		if got := strings.Contains(seen, "\x1b[31mDROPPED"); got != (no == "") {
+			t.Errorf("NO_COLOR %q: red: %v: %q", no, got, seen)
+		}
+		if strings.Contains(seen, "mNOERROR") {
+			t.Errorf("an answer has a colour: %q", seen)
+		}
+	}
+}
+
 func TestShares(t *testing.T) {
 	for _, tt := range []struct {
 		n, sum uint64
@@ -280,7 +317,7 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// terminal is a pseudo-terminal: what is shown on it, and what is pressed there.
+// terminal is a pseudo-terminal: the test reads its screen and presses its keys.
 type terminal struct {
 	t              *testing.T
 	screen, device *os.File
@@ -313,7 +350,7 @@ func newTerminal(t *testing.T) *terminal {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { device.Close() })
-	if err := unix.IoctlSetWinsize(int(device.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 10, Col: 60}); err != nil {
+	if err := unix.IoctlSetWinsize(int(device.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 12, Col: 80}); err != nil {
 		t.Fatal(err)
 	}
 	return &terminal{t: t, screen: screen, device: device}
@@ -328,7 +365,7 @@ func (m *terminal) mode() unix.Termios {
 	return *mode
 }
 
-// shows waits until the screen has shown a text, and returns what it has shown up to there.
+// shows waits until the screen has shown a text, and returns the output up to there.
 func (m *terminal) shows(want string) (seen string) {
 	m.t.Helper()
 	b := make([]byte, 4096)
@@ -353,7 +390,7 @@ func TestScreen(t *testing.T) {
 			m := newTerminal(t)
 			before := m.mode()
 			lines := []any{someTop(), nil}
-			args := []string{"top", "--count", "2"}
+			args := []string{"top", "--count", "2", "--reconnect", "0"}
 			switch how {
 			case "end":
 				args, lines = []string{"top", "--count", "1"}, []any{someTop()}
@@ -381,7 +418,7 @@ func TestScreen(t *testing.T) {
 				if mode := m.mode(); mode.Lflag&unix.ECHO != 0 {
 					t.Error("keys are shown")
 				}
-				for _, key := range []struct{ press, want string }{{"n", "db.internal."}, {"W", "NETWORK"}, {"xu", "UPSTREAM"}, {"g", "GUEST"}} {
+				for _, key := range []struct{ press, want string }{{"n", "db.internal."}, {"W", "and 1 more"}, {"xu", "UPSTREAM"}, {"g", "GUEST"}} {
 					_, _ = m.screen.WriteString(key.press)
 					m.shows(key.want)
 				}
@@ -440,7 +477,7 @@ func TestCutLine(t *testing.T) {
 		columns int
 		want    string
 	}{
-		{"abc", 3, "abc"}, {"abc", 2, "ab"}, {"é≤x", 2, "é≤"},
+		{"abc", 3, "abc"}, {"abc", 2, "ab"}, {"é≤x", 2, "é≤"}, {"日本", 3, "日"}, {"e\u0301x", 1, "e\u0301"},
 		{"a\x1b[31mbcd\x1b[0m", 2, "a\x1b[31mb\x1b[0m"}, {"\x1b[31ma\x1b[0m", 0, "\x1b[31m\x1b[0m"},
 	} {
 		if got := string(cutLine([]byte(tt.line), tt.columns)); got != tt.want {

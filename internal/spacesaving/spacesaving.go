@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package spacesaving counts the most frequent keys of a stream in bounded memory, by the algorithm
-// Space-Saving (Metwally, Agrawal, El Abbadi: Efficient Computation of Frequent and Top-k Elements in
-// Data Streams, 2005). Counts are exact as long as there are no more keys than counters. It knows
-// nothing of what it counts, and has no clock and no goroutine.
+// Space-Saving (Metwally, Agrawal, El Abbadi: Efficient Computation of Frequent and Top-k Elements in Data
+// Streams, 2005). Counts are exact as long as there are no more keys than counters. The package has no clock
+// and no goroutine.
 package spacesaving
 
 import (
@@ -11,26 +11,26 @@ import (
 	"slices"
 )
 
-// Counts are those of keys, each with a value of the caller's. It is not safe for concurrent use.
+// Counts are the counters of keys, each with a value of the caller. It is not safe for concurrent use.
 type Counts[V any] struct {
 	room int
 	by   map[string]*Counter[V]
-	// heap has all counters, in the order of a binary heap by ranked. To count a key that is known
-	// changes no order: its rank is looked at when a counter is to be taken from a key.
+	// heap has all counters, as a binary heap by ranked. Counting a known key leaves the heap as it is: a
+	// rank is updated only when a new key needs a counter.
 	heap  []*Counter[V]
 	spare []*Counter[V] // of keys that were forgotten
 	// taken is set once a counter was taken from a key.
 	taken bool
 }
 
-// Counter is that of one key.
+// Counter is the count of one key.
 type Counter[V any] struct {
 	Key string
 	// N is at least how often the key was counted, and at most Over too high.
 	N, Over uint64
 	// Value is the caller's. It is the zero value when the key gets its counter.
 	Value V
-	// ranked is a former N: the counter is to be found no deeper in the heap than by N.
+	// ranked is a former N, by which the heap is ordered.
 	ranked uint64
 }
 
@@ -40,8 +40,8 @@ func New[V any](room int) *Counts[V] {
 	return &Counts[V]{room: room, by: make(map[string]*Counter[V], room)}
 }
 
-// Add counts a key once, and returns its counter. It does not keep key. It reports whether the key had
-// no counter before: it has taken that of the least frequent key then, unless one was free.
+// Add counts a key once, and returns its counter. It does not keep key. fresh reports whether the key had no
+// counter before. If no counter was free, the key has taken the counter of the least frequent key.
 func (c *Counts[V]) Add(key []byte) (counter *Counter[V], fresh bool) {
 	if k := c.by[string(key)]; k != nil {
 		k.N++

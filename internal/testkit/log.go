@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// Log stores what is written to it. Its methods may be called from any goroutine.
+// Log stores the bytes written to it. Its methods may be called from any goroutine.
 type Log struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

@@ -36,8 +36,8 @@ func Pair(t testing.TB, typ int) (a, b net.Conn) {
 	return ends[0], ends[1]
 }
 
-// FreeAddress returns 127.0.0.1 with a port that is free for UDP and TCP. Nobody gets this port by asking for
-// any: it is below net.ipv4.ip_local_port_range, which begins at 32768 (ip(7)).
+// FreeAddress returns 127.0.0.1 with a port that is free for UDP and TCP. The kernel assigns this port to no
+// other socket: it is below net.ipv4.ip_local_port_range, which begins at 32768 (ip(7)).
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	for range 100 {

@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package trail writes lines of JSON to a file or a socket, without delaying those who have
-// them to write. It knows nothing of DNS.
+// Package trail writes lines of JSON to a file or a socket. Append never waits for either. The package knows
+// nothing of DNS.
 //
 //	query ─► Lease.Append ─► queue ─► Writer.run ─► sink: file, which is rotated
 //	query ─►  (copies)      bounded   (goroutine)         or socket, which is connected again
 //
-// The lines of the queue stay there while the sink takes none: a full disk, a collector that is
-// gone. When the queue is full, further ones are lost. Each line, a lost one too, has the next
-// sequence number, and a line of its own tells how many were lost where. So a reader of the trail
-// sees by itself what is missing.
+// Lines wait in the queue while the disk is full or the collector is gone. A full queue drops new lines. A
+// dropped line uses up a sequence number, and a line with the event lost reports how many lines were dropped.
+// So a reader sees each gap.
 //
-// All who name one target share its Writer, across reloads of a Corefile too.
+// All leases of a target share its Writer, also across reloads of the Corefile.
 //
 // # Goroutines and locks
 //
-// Each Writer has one goroutine, which alone uses the sink.
+// Each Writer has one goroutine for its sink, which Acquire has opened.
 //
-//	writersMu  which writers there are, and the leases of each
-//	queue.mu   the lines; held while one line is copied, and a chunk is made now and then for many
+//	writersMu  the writers, and the leases of each
+//	queue.mu   the lines; held while a line is copied, or a chunk for many lines is allocated
 package trail

@@ -18,57 +18,56 @@ import (
 )
 
 const (
-	// openFlags are those of a file. O_NONBLOCK is for pipes: none is waited for.
+	// openFlags are the flags to open a file with. With O_NONBLOCK, opening a pipe does not wait for a
+	// reader.
 	openFlags = os.O_WRONLY | os.O_APPEND | unix.O_NONBLOCK
-	// fileMode is that of a file that is made here, whatever the umask.
+	// fileMode is the mode of a new file, regardless of the umask.
 	fileMode = 0o640
-	// rotatedLayout is the end of the name of an old file: when it was rotated. The names are
-	// in the order of the times.
+	// rotatedLayout is the suffix of a rotated file: the time of its rotation. The names sort by time.
 	rotatedLayout = ".20060102T150405.000000Z"
-	// retryRotation is the time between attempts of a rotation that fails.
+	// retryRotation is the time between attempts after a failed rotation.
 	retryRotation = time.Minute
-	// lockTimeout is file.lockTimeout.
+	// lockTimeout is the file.lockTimeout of a Writer.
 	lockTimeout = time.Second
 )
 
-// Rotation says when a file is rotated, and how long old ones are kept.
+// Rotation says when a file is rotated, and how long rotated files are kept.
 type Rotation struct {
-	// Size in bytes and Age are those of a file that is rotated; 0 for no bound.
+	// Size (in bytes) and Age are the bounds at which a file is rotated; 0 is no bound.
 	Size int64
 	Age  time.Duration
-	// Keep is how many old files are kept, below 0 all. None is kept that was rotated longer
-	// ago than KeepAge; 0 for no bound.
+	// Keep is the number of rotated files to keep; a negative Keep keeps all. Files rotated longer than
+	// KeepAge ago are removed in any case; 0 is no bound.
 	Keep    int
 	KeepAge time.Duration
 }
 
-// file is a sink. Other processes may write to it, move it and remove it.
+// file is a sink: a file or a pipe. Other processes may write to the file, move it and remove it.
 type file struct {
 	path string
 	log  Logger
-	// timeouts are those of the writer.
+	// timeouts points to Writer.timeouts.
 	timeouts *timeouts
 	f        *os.File // nil while it is not open
 	info     fs.FileInfo
-	// born is when the file was made, of one that is regular.
+	// born is the creation time of a regular file.
 	born time.Time
-	// half is set while the target ends in a half line of this writer.
+	// half is set while the target ends in an incomplete line of this writer.
 	half bool
-	// lockTimeout is how long the lock of the file is waited for. Other writers have it for one
-	// write.
+	// lockTimeout bounds the wait for the lock of the file. Other writers hold the lock for one write.
 	lockTimeout time.Duration
-	// lockHeld is set if the lock was not to be had the last time; then it is not waited for.
+	// lockHeld is set if the last wait for the lock timed out. lock then tries once and does not wait.
 	lockHeld bool
-	// kept are old files that could not be removed, of which the log has told.
+	// kept are the rotated files that could not be removed. Each is logged once.
 	kept map[string]bool
-	// mayRotate is when a rotation may be tried, after one that has failed.
+	// mayRotate is the earliest time of the next attempt, after a failed rotation.
 	mayRotate time.Time
-	// rotation is in force from the next write on; rotated counts.
+	// rotation returns the Rotation in force. rotated counts a rotation.
 	rotation func() Rotation
 	rotated  func()
 }
 
-// open opens the file, and makes it if there is none.
+// open opens the file, and creates it if it does not exist.
 func (s *file) open() error {
 	f, err := os.OpenFile(s.path, openFlags|os.O_CREATE|os.O_EXCL, fileMode)
 	if err == nil {
@@ -94,9 +93,9 @@ func (s *file) open() error {
 	return nil
 }
 
-// lock takes the lock of an open file (flock(2)), which each writer has while it changes the file. ok
-// is not set if another keeps it, or the file system has none: then a writer appends, and takes
-// nothing away. unlock is to be called in any case.
+// lock takes the lock of an open file (flock(2)). Each writer holds the lock while it changes the file. ok is
+// false if another process holds the lock, or if the file system has no locks: the writer then only appends.
+// Call unlock in any case.
 func (s *file) lock(ctx context.Context, f *os.File) (ok bool, unlock func()) {
 	fd := int(f.Fd())
 	ctx, cancel := context.WithTimeout(ctx, s.lockTimeout)
@@ -121,8 +120,7 @@ func (s *file) lock(ctx context.Context, f *os.File) (ok bool, unlock func()) {
 	}
 }
 
-// bornAt returns when a file was made; or was changed last, where the file system does not
-// know it.
+// bornAt returns the creation time of a file, or its last change if the file system stores no creation time.
 func bornAt(f *os.File, info fs.FileInfo) time.Time {
 	var x unix.Statx_t
 	err := unix.Statx(int(f.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &x)
@@ -132,9 +130,8 @@ func bornAt(f *os.File, info fs.FileInfo) time.Time {
 	return time.Unix(x.Btime.Sec, int64(x.Btime.Nsec))
 }
 
-// mendEnd takes a half line away that a file ends in: its writer was killed, or the machine was.
-// What is no line of a trail is ended by a newline, and so is a half line that another process may
-// be writing.
+// mendEnd removes an incomplete last line, which a killed writer or machine has left. mendEnd adds a newline
+// instead if this package did not write the line, or if another process may still be writing it.
 func (s *file) mendEnd(f *os.File) error {
 	locked, unlock := s.lock(context.Background(), f)
 	defer unlock()
@@ -145,7 +142,7 @@ func (s *file) mendEnd(f *os.File) error {
 	size := info.Size()
 	r, err := os.Open(s.path)
 	if err != nil {
-		return nil // it may be appended to, but not read
+		return nil // this user may append to the file, but not read it
 	}
 	defer r.Close()
 	const most = 2 * chunkSize
@@ -172,7 +169,7 @@ func (s *file) write(ctx context.Context, p []byte) (n int, err error) {
 		return 0, err
 	}
 	if !s.info.Mode().IsRegular() {
-		// A pipe may be full for good.
+		// The reader of a pipe may have stopped reading.
 		_ = s.f.SetWriteDeadline(time.Now().Add(s.timeouts.write))
 		defer context.AfterFunc(ctx, func() { _ = s.f.SetWriteDeadline(time.Now()) })()
 		if err := s.endHalf(); err != nil {
@@ -211,7 +208,7 @@ func (s *file) write(ctx context.Context, p []byte) (n int, err error) {
 	return whole, err
 }
 
-// endHalf ends a half line that could not be taken away.
+// endHalf ends an incomplete line that could not be removed.
 func (s *file) endHalf() error {
 	if !s.half {
 		return nil
@@ -221,7 +218,7 @@ func (s *file) endHalf() error {
 	return err
 }
 
-// wholeLines returns how many of n bytes of p are whole lines.
+// wholeLines returns how many of the first n bytes of p belong to complete lines.
 func wholeLines(p []byte, n int) int { return bytes.LastIndexByte(p[:n], '\n') + 1 }
 
 func (s *file) size() (int64, error) {
@@ -232,17 +229,18 @@ func (s *file) size() (int64, error) {
 	return info.Size(), nil
 }
 
-// dropHalfLine takes the begin of a line away that is behind the whole ones; size is that before
-// n bytes were written. Where another process has written meanwhile, or may, it ends the line.
+// dropHalfLine removes the incomplete line after a write of n bytes, of which whole are complete lines. size
+// is the size of the file before the write. If another process has written since, or may have, dropHalfLine
+// ends the line with a newline instead.
 func (s *file) dropHalfLine(locked bool, size int64, n, whole int) {
 	if now, err := s.size(); locked && err == nil && now == size+int64(n) && s.f.Truncate(size+int64(whole)) == nil {
 		return
 	}
 	s.half = true
-	_ = s.endHalf() // else the next write does
+	_ = s.endHalf() // after an error the next write tries again
 }
 
-// follow opens the file, once more if the path has another one by now.
+// follow opens the file, and opens it again if the path names another file by now.
 func (s *file) follow() error {
 	if s.f == nil {
 		return s.open()
@@ -252,7 +250,7 @@ func (s *file) follow() error {
 		return nil
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil // the folder can't be read at the moment; the file can be written to
+		return nil // the folder can't be read at the moment; the open file is still writable
 	}
 	removed := false
 	if old, err := s.f.Stat(); err == nil {
@@ -271,7 +269,7 @@ func (s *file) follow() error {
 	return nil
 }
 
-// isDue reports whether a file of that size is to be rotated before more bytes are written.
+// isDue reports whether a file of size bytes has to be rotated before more bytes are written.
 func (s *file) isDue(size int64, more int) bool {
 	r, now := s.rotation(), time.Now()
 	if size == 0 || now.Before(s.mayRotate) {
@@ -280,12 +278,12 @@ func (s *file) isDue(size int64, more int) bool {
 	return r.Size > 0 && size+int64(more) > r.Size || r.Age > 0 && now.Sub(s.born) >= r.Age
 }
 
-// rotate gives the file the name of an old one, and closes it. If it can't, the file stays.
+// rotate renames the file to a rotated file, and closes it. After an error the file stays in use.
 func (s *file) rotate() {
 	now := time.Now()
 	err := s.rename(s.path + now.UTC().Format(rotatedLayout))
 	if errors.Is(err, errElsewhere) {
-		return // the next write follows
+		return // the next write opens the new file
 	}
 	if err != nil {
 		s.mayRotate = now.Add(retryRotation)
@@ -299,8 +297,8 @@ func (s *file) rotate() {
 
 var errElsewhere = errors.New("another process rotates it")
 
-// rename renames the file, unless another process has just done so: the lock of the file is for
-// that.
+// rename renames the file under its lock. It returns errElsewhere if another process holds the lock, or has
+// moved the file already.
 func (s *file) rename(to string) error {
 	fd := int(s.f.Fd())
 	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
@@ -313,21 +311,21 @@ func (s *file) rename(to string) error {
 	return unix.Renameat2(unix.AT_FDCWD, s.path, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
 }
 
-// maintain implements sink: it does what is due though there is no line to write.
+// maintain implements sink: it does the work that is due without a write.
 func (s *file) maintain() {
 	if s.f != nil && s.info.Mode().IsRegular() && s.follow() == nil {
 		if size, err := s.size(); err == nil && s.isDue(size, 0) {
-			s.rotate() // the next write opens a new one
+			s.rotate() // the next write opens a new file
 		}
 	}
 	s.prune(time.Now())
 }
 
-// prune removes old files that are not to be kept.
+// prune removes the rotated files that Rotation does not keep.
 func (s *file) prune(now time.Time) {
 	r := s.rotation()
 	if r.Size == 0 && r.Age == 0 {
-		return // somebody else rotates
+		return // another program rotates the file
 	}
 	old, kept := rotatedFiles(s.path), map[string]bool{}
 	for i, o := range old {
@@ -346,16 +344,15 @@ func (s *file) prune(now time.Time) {
 	s.kept = kept
 }
 
-// rotatedFile is a file that was rotated.
 type rotatedFile struct {
 	path string
 	at   time.Time
 }
 
-// rotatedFiles returns those of a file, the oldest first. One with a suffix, as by a program that
-// compresses, is one too.
+// rotatedFiles returns the rotated files of a path, the oldest first. A name may have a further suffix, such
+// as .gz.
 func rotatedFiles(path string) (all []rotatedFile) {
-	entries, _ := os.ReadDir(filepath.Dir(path)) // those that could be read
+	entries, _ := os.ReadDir(filepath.Dir(path)) // ReadDir returns the entries that it could read
 	for _, e := range entries {
 		stamp, ok := strings.CutPrefix(e.Name(), filepath.Base(path))
 		if !ok || len(stamp) < len(rotatedLayout) || !e.Type().IsRegular() {

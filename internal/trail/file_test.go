@@ -17,8 +17,8 @@ import (
 	"github.com/puntdns/puntdns/test/lab"
 )
 
-// Lines of many goroutines are in the file once, and those of each in order; it is 0640 whatever
-// the umask, is appended to, and what is in the queue is written when the last lease ends.
+// Each line is in the file once, and the lines of one goroutine are in order. The file has mode 0640 whatever
+// the umask is, an existing file is appended to, and the end of the last lease writes the queue.
 func TestFile(t *testing.T) {
 	defer unix.Umask(unix.Umask(0o077))
 	path := filepath.Join(t.TempDir(), "audit.json")
@@ -324,8 +324,8 @@ func smallDisk(t *testing.T) string {
 	return dir
 }
 
-// A write of which the disk takes a part only leaves no half line, and what is left of it is
-// written when there is room.
+// If the disk takes only a part of a write, no half line stays, and the other part is written once there is
+// space.
 func TestPartOfAWrite(t *testing.T) {
 	dir := smallDisk(t)
 	path, filler := filepath.Join(dir, "audit.json"), filepath.Join(dir, "filler")
@@ -542,7 +542,7 @@ func TestPartOfAWriteToAPipe(t *testing.T) {
 	}
 }
 
-// An old file that can't be removed does not keep others, and the log has it once.
+// An old file that can't be removed does not protect other files, and the log reports it once.
 func TestOldFileStays(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "audit.json")

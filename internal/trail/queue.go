@@ -9,44 +9,43 @@ import (
 	"time"
 )
 
-// chunkSize is how many bytes are written at once, about.
+// chunkSize is about how many bytes one write has.
 const chunkSize = 64 << 10
 
-// mostFree is how many empty chunks are kept: what comes in a gatherTime on a busy node.
+// mostFree bounds the empty chunks for reuse. A busy node fills that many in a gatherTime.
 const mostFree = 16
 
 // lineStart begins each line.
 const lineStart = `{"seq":`
 
-// lineRoom is room for what the queue adds to a line, and for the line that tells of lost ones.
+// lineRoom is the space, in bytes, for the additions of the queue to a line, and for a line about lost lines.
 const lineRoom = 256
 
-// chunk is some whole lines.
+// chunk is a run of complete lines.
 type chunk struct {
 	b     []byte
 	lines int
 }
 
-// queue has the lines that are still to be written. It is safe for concurrent use.
+// queue has the lines that are not written yet. It is safe for concurrent use.
 type queue struct {
-	// wake has an element when there are lines for a writer that has seen none; hurry when the
-	// queue is half full.
+	// wake gets an element with the first line after the writer has taken all lines; hurry, when the queue is
+	// more than half full.
 	wake, hurry chan struct{}
-	// dropped counts lines that were lost since the queue was full.
+	// dropped counts lines that were lost because the queue was full.
 	dropped atomic.Uint64
-	// size is how many bytes there are, those that are being written included. mu guards it
-	// where it is changed.
+	// size is the number of bytes in the queue and in the chunk that is being written. It changes under mu.
 	size atomic.Int64
 
 	mu sync.Mutex // guards all below
-	// limit bounds size, in bytes.
+	// limit bounds size.
 	limit int64
-	// chunks are in their order; the last one is being filled.
+	// chunks are in the order of their lines; put fills the last one.
 	chunks []*chunk
-	free   []*chunk // empty ones, for reuse; mostFree at most
+	free   []*chunk // empty chunks for reuse, mostFree at most
 	seq    uint64   // of the last line
-	// lost is how many lines were lost since the trail has told of it, and lostSince when the
-	// first one was.
+	// lost is the number of lines lost since the last line about lost lines. lostSince is the time of the
+	// first loss.
 	lost      uint64
 	lostSince time.Time
 	closed    bool
@@ -62,8 +61,8 @@ func (q *queue) setLimit(limit int64) {
 	q.limit = limit
 }
 
-// append takes a copy of a line: the members of a JSON object behind the first one, up to the
-// brace that closes it. It does not wait for room.
+// append adds a copy of a line, or drops the line if the queue is full or closed. members are the members of
+// a JSON object after the sequence number, up to the closing brace.
 func (q *queue) append(members []byte) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -84,7 +83,7 @@ func (q *queue) append(members []byte) {
 	q.put(members)
 }
 
-// tellLost puts a line that tells of lost ones, if there are any. q.mu is held.
+// tellLost adds a line about lost lines, if there are any. q.mu is held.
 func (q *queue) tellLost() {
 	if q.lost == 0 {
 		return
@@ -98,7 +97,7 @@ func (q *queue) tellLost() {
 	q.put(b)
 }
 
-// put numbers a line. q.mu is held.
+// put numbers a line and adds it. q.mu is held.
 func (q *queue) put(members []byte) {
 	need := len(members) + lineRoom
 	var c *chunk
@@ -136,7 +135,7 @@ func signal(c chan struct{}) {
 	}
 }
 
-// take returns the oldest lines, nil for none. Their bytes count until they are released.
+// take removes and returns the oldest chunk, nil for none. Its bytes count until release.
 func (q *queue) take() *chunk {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -151,7 +150,7 @@ func (q *queue) take() *chunk {
 	return c
 }
 
-// release gives back the room of bytes that are written, and with an empty chunk that.
+// release frees the room of written bytes. A chunk c whose lines are all written may be reused; c may be nil.
 func (q *queue) release(bytes int, c *chunk) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -162,7 +161,7 @@ func (q *queue) release(bytes int, c *chunk) {
 	}
 }
 
-// close puts a last line. What comes later is abandoned.
+// close adds a last line, with the event stop. Later lines are abandoned.
 func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -171,7 +170,7 @@ func (q *queue) close() {
 	q.closed = true
 }
 
-// appendEvent appends the first members of a line that is no query.
+// appendEvent appends the first members of a line that is not a query.
 func appendEvent(b []byte, event string, at time.Time) []byte {
 	b = append(b, `"event":"`...)
 	b = append(b, event...)
@@ -179,7 +178,7 @@ func appendEvent(b []byte, event string, at time.Time) []byte {
 	return AppendTime(b, at)
 }
 
-// AppendTime appends a time in UTC with microseconds, as a string of JSON (RFC 3339).
+// AppendTime appends t as a JSON string (RFC 3339), in UTC with microseconds.
 func AppendTime(b []byte, t time.Time) []byte {
 	return t.UTC().AppendFormat(b, `"2006-01-02T15:04:05.000000Z"`)
 }

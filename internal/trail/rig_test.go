@@ -22,7 +22,7 @@ type line struct {
 	Lines uint64
 }
 
-// members are those of the line number n.
+// members are the members of line n.
 func members(n int) []byte { return fmt.Appendf(nil, `"event":"query","n":%d}`, n) }
 
 // decoded returns the lines of a trail. Each must be an object of JSON, and end.
@@ -87,7 +87,7 @@ func acquire(t testing.TB, target string, c Config, log Logger) *Lease {
 	return l
 }
 
-// statsOf returns those of a target; ok is not set if there is no writer.
+// statsOf returns the stats of a target. ok is false if there is no writer.
 func statsOf(target string) (s Stats, ok bool) {
 	for _, s := range All() {
 		if s.Target.String() == target {
@@ -106,7 +106,7 @@ func read(t testing.TB, path string) []byte {
 	return b
 }
 
-// whole returns what is in a file and in those that it was rotated to, in order.
+// whole returns the contents of a file and of the files that it was rotated to, in order.
 func whole(t testing.TB, path string) (all []byte) {
 	t.Helper()
 	for _, o := range rotatedFiles(path) {

@@ -12,22 +12,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dialTimeout is how long a connection may take.
+// dialTimeout bounds one attempt to connect.
 const dialTimeout = 2 * time.Second
 
-// socket is a sink: a collector that listens on a stream socket. A connection that takes no byte for
-// timeouts.write is closed.
+// socket is a sink: a collector that listens on a stream socket. write closes a connection that does not
+// accept the lines within timeouts.write.
 type socket struct {
 	network, address string
 	timeouts         *timeouts
-	conn             net.Conn // nil while there is none
+	conn             net.Conn // nil while not connected
 }
 
 // open implements sink.
 func (s *socket) open() error { return nil }
 
-// write implements sink. A line that was not sent as a whole is sent again on the next
-// connection.
+// write implements sink. A line that was sent in part is sent again on the next connection.
 func (s *socket) write(ctx context.Context, p []byte) (n int, err error) {
 	if s.conn != nil && hungUp(s.conn) {
 		s.close()
@@ -50,8 +49,8 @@ func (s *socket) write(ctx context.Context, p []byte) (n int, err error) {
 	return wholeLines(p, n), err
 }
 
-// hungUp reports whether the peer of a connection has closed it: what is written then is lost,
-// and no error says so. What the collector sends is read and dropped.
+// hungUp reports whether the peer has closed a connection: a later line would be lost without an error.
+// hungUp reads and drops the bytes that the collector sends.
 func hungUp(c net.Conn) bool {
 	sc, ok := c.(syscall.Conn)
 	if !ok {

@@ -68,7 +68,7 @@ func TestCollectorComesAndGoes(t *testing.T) {
 		t.Run(network, func(t *testing.T) {
 			address := filepath.Join(t.TempDir(), "socket")
 			if network == "tcp" {
-				// An address of this test alone: no other takes the port while nobody listens.
+				// An address that only this test uses: no other process takes the port while it is closed.
 				pid := os.Getpid()
 				host := net.IPv4(127, 77, byte(pid>>8), byte(pid)).String()
 				ln, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
@@ -117,8 +117,8 @@ func TestCollectorComesAndGoes(t *testing.T) {
 	}
 }
 
-// A collector that reads nothing fills the queue. No line waits for it, and the trail tells of
-// those that were lost once it reads on.
+// A collector that reads nothing fills the queue. No line waits for the collector, and the trail reports the
+// lost lines once the collector reads on.
 func TestCollectorHangs(t *testing.T) {
 	address := filepath.Join(t.TempDir(), "socket")
 	ln, err := net.Listen("unix", address)

@@ -15,15 +15,15 @@ import (
 	"github.com/puntdns/puntdns/internal/endpoint"
 )
 
-// Target is where lines go. It is comparable.
+// Target is the destination of lines. It is comparable.
 type Target struct {
 	// Network is "file", "unix" or "tcp".
 	Network string
-	// Address is a path, else as in endpoint.Endpoint.
+	// Address is an absolute path for a file, else an address as in endpoint.Endpoint.
 	Address string
 }
 
-// Forms has the forms that ParseTarget accepts.
+// Forms describes the forms that ParseTarget accepts.
 const Forms = "an absolute path, unix:PATH or tcp:HOST:PORT"
 
 // ParseTarget parses one of Forms.
@@ -41,7 +41,7 @@ func ParseTarget(s string) (Target, error) {
 	return Target{e.Network, e.Address}, nil
 }
 
-// String implements fmt.Stringer: one of Forms.
+// String returns the form that ParseTarget accepts.
 func (t Target) String() string {
 	if t.Network == "file" {
 		return t.Address
@@ -49,7 +49,8 @@ func (t Target) String() string {
 	return t.Network + ":" + t.Address
 }
 
-// Check returns an error if a file can't be written, and makes none. A socket may come later.
+// Check returns an error if this user can't write or create the file. It creates nothing. A socket may come
+// later.
 func (t Target) Check() error {
 	if t.Network != "file" {
 		return nil

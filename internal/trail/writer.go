@@ -20,107 +20,105 @@ import (
 )
 
 const (
-	// Version is that of the form of the lines, in those with the event start.
+	// Version is the version of the line format. Lines with the event start have it.
 	Version = 1
 
-	// gatherTime is how long lines are gathered for one write: to wake the writer for each
-	// query would cost more than the rest.
+	// gatherTime is how long the writer gathers lines for one write. Waking the writer for each query would
+	// cost more than all the rest.
 	gatherTime = 50 * time.Millisecond
-	// writeTimeout is how long a pipe or a collector may take no byte.
+	// writeTimeout is how long a pipe or a collector may block a write.
 	writeTimeout = 5 * time.Second
-	// flushTimeout is how long the lines of the queue may take when the last lease ends.
+	// flushTimeout bounds the writing of the queue after the last lease has ended.
 	flushTimeout = time.Second
-	// hangTimeout is how long a system call that is under way then may take.
+	// hangTimeout is how much longer a system call may take that is under way after flushTimeout.
 	hangTimeout = time.Second
-	// maintainInterval is the time between looks at the age of files.
+	// maintainInterval is the time between calls of sink.maintain.
 	maintainInterval = time.Minute
 )
 
-// timeouts are those of a writer. Tests raise them.
+// timeouts bound the waits of a Writer. Tests raise them.
 type timeouts struct{ write, flush, hang time.Duration }
 
-// abandoned is what Abandoned returns.
 var abandoned atomic.Uint64
 
-// Abandoned returns how many lines the process has lost at the end of a writer: those that were not
-// written in time, and those that came later. It outlives the writers, unlike their Stats.
+// Abandoned returns how many lines the process lost when writers ended: lines not written in time, and lines
+// appended later. The count outlives the writers, unlike their Stats.
 func Abandoned() uint64 { return abandoned.Load() }
 
-// Logger logs changes of state.
+// Logger logs changes of a Writer's state.
 type Logger interface {
 	Infof(format string, args ...any)
 	Warningf(format string, args ...any)
 }
 
-// Config says how lines are kept and written.
+// Config configures the Writer of a target.
 type Config struct {
-	// Queue bounds the lines that are still to be written, in bytes.
+	// Queue bounds the lines that are not written yet, in bytes.
 	Queue    int64
 	Rotation Rotation
 }
 
-// sink writes lines. One goroutine uses it.
+// sink writes lines. It is not safe for concurrent use.
 type sink interface {
-	// open makes what can be had before the first write.
+	// open opens a file. A socket connects at the first write.
 	open() error
-	// write writes whole lines, and returns how many bytes of whole lines it has written. The
-	// rest is for the next call. It does not block for longer than timeouts.write, nor when ctx
-	// has ended.
+	// write writes complete lines, and returns the number of bytes in the lines that it has written
+	// completely. The caller passes the rest to the next call. write blocks for timeouts.write at most, and
+	// returns when ctx ends. Only a hanging disk may block it for longer.
 	write(ctx context.Context, p []byte) (n int, err error)
-	// maintain is called now and then.
+	// maintain is called every Writer.maintainEvery.
 	maintain()
 	close()
 }
 
-// Writer writes the lines for one target.
+// Writer writes the lines of one target.
 type Writer struct {
 	target Target
 	log    Logger
 	queue  *queue
 	sink   sink
 	config atomic.Pointer[Config]
-	// timeouts are not changed once the writer has started.
+	// timeouts do not change after start.
 	timeouts timeouts
-	// maintainEvery is the time between calls of sink.maintain. It is not changed once the writer
-	// has started.
+	// maintainEvery is the time between calls of sink.maintain. It does not change after start.
 	maintainEvery time.Duration
-	// leases are those who write here; the last one's Config is in force. writersMu guards it.
+	// leases are the leases of the Writer; the Config of the last one is in force. writersMu guards leases.
 	leases []*Lease
-	// stop is closed when no line comes any more, and done when all are written.
+	// stop is closed after the last line is queued; done, when the goroutine has ended.
 	stop, done chan struct{}
 
-	// down is set while the sink takes no line.
+	// down is set while writes fail.
 	down                  atomic.Bool
 	written, rotated, bad atomic.Uint64
 }
 
-// Lease is one who writes lines.
+// Lease allows its owner to append lines to a Writer until Release.
 type Lease struct {
 	writer *Writer
 	config Config
 	once   sync.Once
 }
 
-// writers are those of the process, by target.
+// writers are the writers of the process, by target.
 var (
-	writersMu sync.Mutex // guards writers, and leases of each
+	writersMu sync.Mutex // guards writers and Writer.leases
 	writers   = map[Target]*Writer{}
 )
 
-// Acquire returns a lease of the writer of a target, which starts with the first one. It is an
-// error if a file can't be opened; a socket is connected later.
+// Acquire returns a lease of the target's Writer, and starts the Writer with the first lease. The error says
+// that a file can't be opened. A socket is connected later.
 func Acquire(t Target, c Config, log Logger) (*Lease, error) {
 	return acquireFrom(t, c, log, newWriter)
 }
 
-// acquireFrom is Acquire with what makes a writer.
+// acquireFrom is Acquire with a constructor for the Writer.
 func acquireFrom(t Target, c Config, log Logger, newWriter func(Target, Config, Logger) *Writer) (*Lease, error) {
 	writersMu.Lock()
 	defer writersMu.Unlock()
 	w := writers[t]
 	if w == nil {
 		opened := newWriter(t, c, log)
-		writersMu.Unlock() // a disk may take long
+		writersMu.Unlock() // the disk may be slow
 		err := opened.sink.open()
 		writersMu.Lock()
 		if err != nil {
@@ -159,9 +157,9 @@ func newWriter(t Target, c Config, log Logger) *Writer {
 	return w
 }
 
-// start puts the first line, and starts the goroutine.
+// start queues the first line, and starts the goroutine.
 func (w *Writer) start() {
-	host, _ := os.Hostname() // else the trail has no name of the host
+	host, _ := os.Hostname() // after an error the line has an empty host
 	b := appendEvent(nil, "start", time.Now())
 	b = fmt.Appendf(b, `,"version":%d,"host":`, Version)
 	b = escape.AppendJSON(b, host)
@@ -176,12 +174,12 @@ func (w *Writer) apply(c Config) {
 	w.queue.setLimit(c.Queue)
 }
 
-// Append writes a line: the members of a JSON object but the first one, which is its sequence
-// number, and the brace that closes it. It copies the members, and never waits for the target.
+// Append queues a copy of a line, and never waits for the target. members are the members of a JSON object
+// after the sequence number, up to the closing brace.
 func (l *Lease) Append(members []byte) { l.writer.queue.append(members) }
 
-// Release ends the lease, once. The last one returns when all lines are written, or
-// after flushTimeout, or hangTimeout later if the disk hangs.
+// Release ends the lease; further calls do nothing. For the last lease, Release waits until all lines are
+// written, but at most flushTimeout, and hangTimeout more if the disk hangs.
 func (l *Lease) Release() { l.once.Do(l.release) }
 
 func (l *Lease) release() {
@@ -200,7 +198,7 @@ func (l *Lease) release() {
 	}
 }
 
-// end has the lines of the queue written. A goroutine that hangs in a system call is left behind.
+// end waits until the lines of the queue are written. It abandons a goroutine that hangs in a system call.
 func (w *Writer) end() {
 	w.queue.close()
 	close(w.stop)
@@ -253,7 +251,7 @@ func (w *Writer) run() {
 	<-ending
 }
 
-// gather waits a moment for further lines.
+// gather waits up to gatherTime for further lines.
 func (w *Writer) gather() {
 	t := time.NewTimer(gatherTime)
 	defer t.Stop()
@@ -264,9 +262,8 @@ func (w *Writer) gather() {
 	}
 }
 
-// flush writes all lines of the queue. It returns when there is none, or ctx has ended: then
-// the rest is lost. The sink is maintained meanwhile, when due has an element: that may give a full disk
-// room.
+// flush writes all lines of the queue. It returns when the queue is empty, or when ctx ends: the remaining
+// lines are lost then. At each element of due, flush maintains the sink, which may free space on a full disk.
 func (w *Writer) flush(ctx context.Context, due <-chan time.Time) {
 	retry := endpoint.Backoff{Min: 100 * time.Millisecond, Max: 5 * time.Second}
 	for c := w.queue.take(); c != nil; c = w.queue.take() {
@@ -297,7 +294,7 @@ func (w *Writer) flush(ctx context.Context, due <-chan time.Time) {
 	}
 }
 
-// isDown takes note of an error of the sink. The log has the first one.
+// isDown counts an error of the sink, and logs the first one.
 func (w *Writer) isDown(err error) {
 	w.bad.Add(1)
 	if !w.down.Swap(true) {
@@ -311,7 +308,7 @@ func (w *Writer) isUp() {
 	}
 }
 
-// giveUp counts what is left when the process ends, or a reload has removed the target.
+// giveUp counts the lines that remain when the process ends, or when a reload has removed the target.
 func (w *Writer) giveUp(rest []byte) {
 	n := bytes.Count(rest, []byte{'\n'})
 	for c := w.queue.take(); c != nil; c = w.queue.take() {
@@ -321,19 +318,19 @@ func (w *Writer) giveUp(rest []byte) {
 	w.log.Warningf("%s: %d lines could not be written before the end, and are lost", w.target, n)
 }
 
-// Stats are those of a writer since its start.
+// Stats are the figures of a Writer since its start.
 type Stats struct {
 	Target Target
-	// Written counts lines, and Dropped those that were lost since the queue was full.
-	// Rotated counts files, and Errors attempts to write.
+	// Written counts lines, Dropped lines that were lost because the queue was full, Rotated files, and
+	// Errors failed attempts to write.
 	Written, Dropped, Rotated, Errors uint64
-	// Queued is how many bytes wait.
+	// Queued is the number of bytes that wait.
 	Queued int64
 	// Up is set unless the last attempt to write has failed.
 	Up bool
 }
 
-// All returns the statistics of all writers, in the order of their targets.
+// All returns the statistics of all writers, sorted by target.
 func All() []Stats {
 	writersMu.Lock()
 	defer writersMu.Unlock()

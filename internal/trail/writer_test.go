@@ -79,8 +79,8 @@ func (s *blocked) write(_ context.Context, p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A disk that hangs when a file is opened delays nobody else; and one that has opened it meanwhile
-// shares its writer.
+// A disk that hangs when a file is opened delays no other file. A second lease that opens the file meanwhile
+// shares the writer.
 func TestOpenHangs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.json")
 	to, s := Target{"file", path}, newBlocked()
@@ -127,7 +127,7 @@ func TestEndHangs(t *testing.T) {
 	close(s.in)
 }
 
-// No line allocates, but for new chunks.
+// A line allocates nothing except new chunks.
 func TestAppendAllocates(t *testing.T) {
 	l := acquire(t, filepath.Join(t.TempDir(), "audit.json"), Config{Queue: 64 << 20}, new(testkit.Lines))
 	m := members(1)

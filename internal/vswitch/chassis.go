@@ -81,9 +81,8 @@ func (c chassisConfig) name(bridge, override string) string {
 // included (controller/ovn-controller.c, get_file_system_id).
 const maxSystemID = 63
 
-// systemIDOverride returns the name of the chassis in the file system-id-override in OVN's
-// folder of configuration files, "" if there is none or it can't be read. ovn-controller
-// reads it when it starts.
+// systemIDOverride returns the name of the chassis in the file system-id-override in OVN's folder of
+// configuration files, "" if it can't be read. ovn-controller reads the file when it starts.
 func systemIDOverride() string {
 	dir := os.Getenv("OVN_SYSCONFDIR") // as for OVN's own programs
 	if dir == "" {

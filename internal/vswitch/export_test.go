@@ -19,7 +19,7 @@ func WatchProbing(ctx context.Context, e endpoint.Endpoint, cfg *tls.Config, bri
 // NewBackoff is newBackoff.
 var NewBackoff = newBackoff
 
-// Same is isSame but for the UUIDs of the rows, which the server makes up.
+// Same is isSame without the UUIDs of the rows, which the server assigns.
 func Same(a, b Interface) bool {
 	a.UUID, b.UUID = "", ""
 	return a.isSame(b)

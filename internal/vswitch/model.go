@@ -44,6 +44,7 @@ type ovsInterface struct {
 	Name        string            `ovsdb:"name"`
 	Type        string            `ovsdb:"type"`
 	OFPort      *int              `ovsdb:"ofport"`
+	LinkState   *string           `ovsdb:"link_state"`
 	ExternalIDs map[string]string `ovsdb:"external_ids"`
 }
 
@@ -54,7 +55,7 @@ var monitored = []client.TableMonitor{
 	{Table: openVSwitchTable, Fields: []string{"external_ids"}},
 	{Table: bridgeTable, Fields: []string{"name", "ports"}},
 	{Table: portTable, Fields: []string{"name", "tag", "interfaces", "other_config", "external_ids"}},
-	{Table: interfaceTable, Fields: []string{"name", "type", "ofport", "external_ids"}},
+	{Table: interfaceTable, Fields: []string{"name", "type", "ofport", "link_state", "external_ids"}},
 }
 
 // dbModel maps the tables to the structs of their rows.
@@ -67,8 +68,8 @@ func dbModel() (model.ClientDBModel, error) {
 	})
 }
 
-// tables has the rows of each table by UUID. The rows are those of the cache, which
-// replaces a row that changes: nobody writes to them.
+// tables has the rows of each table by UUID. libovsdb's cache owns the rows, and replaces a row that changes:
+// do not write to them.
 type tables map[string]map[string]model.Model
 
 func read(c *cache.TableCache) tables {

@@ -10,7 +10,7 @@ import (
 )
 
 // View has this node and one bridge, as in the local database. It is immutable, except for the results of
-// Interface.ExternalID and ExternalIDsVersion.
+// Interface.ExternalID, Interface.LinkDown and ExternalIDsVersion.
 type View struct {
 	// Chassis is the name of the bridge's OVN chassis (ovn-controller(8)), "" if unknown.
 	Chassis string
@@ -69,24 +69,33 @@ type Interface struct {
 	// Localnet is Port.external_ids:ovn-localnet-port: the localnet port of OVN for which ovn-controller has
 	// made the Port.
 	Localnet string
-	// externalIDs has the current column external_ids; may be nil. Most of its changes need no new View.
-	externalIDs *atomic.Pointer[map[string]string]
+	// current has the columns that change without a new View; may be nil.
+	current *atomic.Pointer[current]
+}
+
+// current is immutable.
+type current struct {
+	externalIDs map[string]string
+	linkDown    bool
 }
 
 // ExternalID returns the current value of a key of external_ids, or "".
 func (i *Interface) ExternalID(key string) string {
-	if i.externalIDs == nil {
+	if i.current == nil {
 		return ""
 	}
-	return (*i.externalIDs.Load())[key]
+	return i.current.Load().externalIDs[key]
 }
+
+// LinkDown reports whether ovs-vswitchd sees at present that the link of the interface is down.
+func (i *Interface) LinkDown() bool { return i.current != nil && i.current.Load().linkDown }
 
 // Routers returns "": the local database knows no routers.
 func (*Interface) Routers() string { return "" }
 
-// isSame reports whether two interfaces are equal, ignoring keys of external_ids without a field.
+// isSame reports whether two interfaces are equal, ignoring the link and keys of external_ids without a field.
 func (i Interface) isSame(j Interface) bool {
-	i.externalIDs, j.externalIDs = nil, nil
+	i.current, j.current = nil, nil
 	return i == j
 }
 
@@ -94,13 +103,13 @@ func (v View) equal(w View) bool {
 	return v.Chassis == w.Chassis && slices.EqualFunc(v.Interfaces, w.Interfaces, Interface.isSame)
 }
 
-// update takes the external_ids of a View that is equal to v.
+// update takes the external_ids and the links of a View that is equal to v.
 func (v View) update(from View) {
 	changed := false
 	for i := range v.Interfaces {
-		next := from.Interfaces[i].externalIDs.Load()
-		was := v.Interfaces[i].externalIDs.Swap(next)
-		changed = changed || !maps.Equal(*was, *next)
+		next := from.Interfaces[i].current.Load()
+		was := v.Interfaces[i].current.Swap(next)
+		changed = changed || !maps.Equal(was.externalIDs, next.externalIDs)
 	}
 	if changed {
 		was := v.revision.Load()
@@ -151,9 +160,10 @@ func (t tables) appendPort(all []Interface, uuid string) []Interface {
 			Port:        port.Name,
 			NetworkID:   port.OtherConfig["net_uuid"],
 			Localnet:    port.ExternalIDs["ovn-localnet-port"],
-			externalIDs: new(atomic.Pointer[map[string]string]),
+			current:     new(atomic.Pointer[current]),
 		}
-		i.externalIDs.Store(&row.ExternalIDs) // the row is never altered
+		// The row is never altered.
+		i.current.Store(&current{externalIDs: row.ExternalIDs, linkDown: row.LinkState != nil && *row.LinkState == "down"})
 		// -1 is an interface that could not be opened. 65534, the local port, is the highest number.
 		if n := row.OFPort; n != nil && *n > 0 && *n < 1<<16 {
 			i.OFPort = uint32(*n)

@@ -165,11 +165,11 @@ func TestWholeTransactions(t *testing.T) {
 	}
 }
 
-// sansUUID compares Views but for the UUIDs of rows, and for values that follow external_ids.
+// sansUUID compares Views without the UUIDs of rows and without values that follow external_ids.
 var sansUUID = cmp.Options{cmp.Comparer(vswitch.Same), cmpopts.IgnoreUnexported(vswitch.View{})}
 
-// Keys of external_ids that have no field are followed without another View.
-func TestExternalIDs(t *testing.T) {
+// Keys of external_ids that have no field, and the link, are followed without another View.
+func TestColumnsWithoutView(t *testing.T) {
 	t.Parallel()
 	s := ovsdbtest.Start(t, schema)
 	vsctl(t, s, strings.Fields("add-br br-int -- add-port br-int tap1 -- set Interface tap1 external_ids:vm-id=vm1 external_ids:a=b")...)
@@ -191,6 +191,10 @@ func TestExternalIDs(t *testing.T) {
 	if next, _ := v.ExternalIDsVersion(); next == version {
 		t.Error("external_ids have changed, and their version has not")
 	}
+	vsctl(t, s, "set", "Interface", "tap1", "link_state=down")
+	testkit.Eventually(t, "the link is down", i.LinkDown)
+	vsctl(t, s, "set", "Interface", "tap1", "link_state=up")
+	testkit.Eventually(t, "the link is up", func() bool { return !i.LinkDown() })
 	vsctl(t, s, "set", "Interface", "tap1", "type=internal")
 	if next := o.view(t); next.Interfaces[1].Type != "internal" || next.Interfaces[1].ExternalID("a") != "c" {
 		t.Errorf("the next View: %+v", next)

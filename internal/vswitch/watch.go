@@ -12,8 +12,8 @@
 //	                   ▼
 //	                 onState, then the next session, after a backoff
 //
-// Watch works on the goroutine of its caller. Those of libovsdb only fill the cache and
-// the channel changed. There are no locks beside libovsdb's.
+// Watch works on the goroutine of its caller. The goroutines of libovsdb only fill the cache and the channel
+// changed. The package has no locks.
 package vswitch
 
 import (
@@ -246,8 +246,8 @@ func (w *watcher) publish(v View) {
 // localPort matches the part of an error of package net that differs with each connection.
 var localPort = regexp.MustCompile(`:\d+->`)
 
-// report calls onState if the state has changed. It compares texts, since each failed
-// session has an error of its own.
+// report calls onState if the state has changed. It compares texts, since each failed session has a new
+// error.
 func (w *watcher) report(err error) {
 	text := ""
 	if err != nil {

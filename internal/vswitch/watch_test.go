@@ -56,8 +56,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestReplica reads a copy of the database that another ovsdb-server keeps, as docs/security.md has it:
-// the copy follows changes and a restart of the database, and takes no write.
+// TestReplica reads a copy of the database that another ovsdb-server serves, as in docs/security.md: the copy
+// follows changes and a restart of the database, and refuses writes.
 func TestReplica(t *testing.T) {
 	t.Parallel()
 	s := ovsdbtest.Start(t, schema)
@@ -176,7 +176,7 @@ func TestNoSuchServer(t *testing.T) {
 	}
 }
 
-// TestSameFailure has every try fail alike but for the local port.
+// TestSameFailure has every try fail alike except for the local port.
 func TestSameFailure(t *testing.T) {
 	t.Parallel()
 	tries := make(chan struct{})

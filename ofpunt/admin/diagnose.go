@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/miekg/dns"
 
@@ -23,13 +24,18 @@ import (
 // then what the guest gets. What only follows from another finding is left out.
 func (q *explainedQuery) diagnose(v *punt.TestResult, r *explain.Report) {
 	out := q.out
-	resumed := v.Fate.Result == metric.Resumed
+	resumed := v.Outcome.Result == metric.Resumed
 	q.diagnoseAnnounced()
-	if r.Cached != r.Below {
+	isRule := slices.ContainsFunc(r.Findings, func(f explain.Finding) bool { return f.Code == explain.Policy })
+	if r.Cached != r.Below && !isRule { // the guest gets what the rule makes of the stored answer
 		out.find(api.CodeCached, fmt.Sprintf("the guest gets what was stored in cache: %s; a new query would get: %s", r.Cached, r.Below), "")
 	}
+	findings := r.Findings
+	if resumed || isDenial(v.Answer) {
+		findings = q.search(r)
+	}
 	var behind []explain.Finding // the answer
-	for _, f := range r.Findings {
+	for _, f := range findings {
 		switch {
 		case isGood(v.Answer): // what other networks know, and errors on the way, matter without a good answer
 		case resumed && (f.Code == explain.Private || f.Code == explain.Loop): // the server that the guest has asked decides
@@ -39,7 +45,7 @@ func (q *explainedQuery) diagnose(v *punt.TestResult, r *explain.Report) {
 			behind = append(behind, f)
 		}
 	}
-	if v.Fate.Reason == metric.ReasonNoBlock && !resumed {
+	if v.Outcome.Reason == metric.ReasonNoBlock && !resumed {
 		out.find(api.CodeNoBlock, "no server block of the Corefile takes the query, so the guest gets "+cmp.Or(out.Rcode, "no answer"), q.blockRemedy())
 	}
 	if !resumed {
@@ -53,30 +59,77 @@ func (q *explainedQuery) diagnose(v *punt.TestResult, r *explain.Report) {
 	for _, f := range behind {
 		q.diagnoseFound(f)
 	}
+	if isGood(v.Answer) || isDenial(v.Answer) {
+		q.diagnoseSlow(v, r)
+	}
+}
+
+// slow is how long an upstream may take for an answer. Some guests ask again after a second.
+const slow = time.Second
+
+// diagnoseSlow finds the upstreams that have taken long.
+func (q *explainedQuery) diagnoseSlow(v *punt.TestResult, r *explain.Report) {
+	for i := range r.Steps {
+		if s := &r.Steps[i]; s.Plugin == explain.Connect && s.Took >= slow {
+			address := strings.Join(s.Notes, " ")
+			q.out.find(api.CodeSlowUpstream, fmt.Sprintf("upstream %s has taken %.1f s to answer", address, s.Took.Seconds()), "", explain.DigAt(address, v.Answer)...)
+		}
+	}
+}
+
+// search returns the findings of plugins with the results of their searches, which come first: these know more of
+// the name.
+func (q *explainedQuery) search(r *explain.Report) (findings []explain.Finding) {
+	for _, search := range r.Searches {
+		found, err := search()
+		if err != nil {
+			q.out.Notes = append(q.out.Notes, err.Error())
+		}
+		findings = append(findings, found...)
+	}
+	return append(findings, r.Findings...)
 }
 
 // deciding are the codes of findings that explain any answer.
-var deciding = []string{api.CodePolicy, api.CodeUpstream, api.CodeLoop, api.CodeNoBlock}
+var deciding = []string{api.CodeAlias, api.CodePolicy, api.CodeUpstream, api.CodeLoop, api.CodeNoBlock}
 
 // denying are the codes of findings that explain why a name does not exist, or has no record of the type.
 // They do not explain an error or a missing answer: any tenant may have a name such as www.example.org in a
 // network.
-var denying = []string{api.CodeCached, api.CodeOtherNetwork, api.CodeSearchDomain, api.CodeUnreadable, api.CodePrivate}
+var denying = []string{api.CodeCached, api.CodeOtherNetwork, api.CodeSearchDomain, api.CodeUnreadable, api.CodeNoSwitch, api.CodeNorthd, api.CodePrivate}
 
 // hasCause reports whether a finding explains an answer, nil for none.
 func (q *explainedQuery) hasCause(m *dns.Msg) bool {
 	return q.out.has(deciding...) || isDenial(m) && q.out.has(denying...)
 }
 
-// isGood reports whether an answer has records. It may be nil.
+// isGood reports whether an answer has a record of the type, or is truncated, so that the guest asks again over
+// TCP. m may be nil.
 func isGood(m *dns.Msg) bool {
-	return m != nil && m.Rcode == dns.RcodeSuccess && len(m.Answer) > 0
+	return m != nil && m.Rcode == dns.RcodeSuccess && (m.Truncated || hasType(m))
 }
 
 // isDenial reports whether an answer says that a name does not exist, or that it has no record of the
-// type. It may be nil.
+// type. m may be nil.
 func isDenial(m *dns.Msg) bool {
-	return m != nil && (m.Rcode == dns.RcodeNameError || m.Rcode == dns.RcodeSuccess && len(m.Answer) == 0)
+	return m != nil && (m.Rcode == dns.RcodeNameError || m.Rcode == dns.RcodeSuccess && !isGood(m))
+}
+
+// hasType reports whether an answer has a record of the type of its question.
+func hasType(m *dns.Msg) bool {
+	qtype := m.Question[0].Qtype
+	return slices.ContainsFunc(m.Answer, func(rr dns.RR) bool { return qtype == dns.TypeANY || rr.Header().Rrtype == qtype })
+}
+
+// subject returns what a denial is about: the name, or the target of its CNAME records.
+func (q *explainedQuery) subject(m *dns.Msg) string {
+	subject := q.name
+	for _, rr := range m.Answer {
+		if c, ok := rr.(*dns.CNAME); ok {
+			subject = fmt.Sprintf("%s is an alias of %s, which", q.name, c.Target)
+		}
+	}
+	return subject
 }
 
 // diagnoseFound finds what a plugin has found.
@@ -100,7 +153,7 @@ func (q *explainedQuery) diagnoseAnnounced() {
 		return
 	}
 	for _, a := range told {
-		if slices.ContainsFunc(g.Resolvers, func(r string) bool { return sameAddress(r, a) }) {
+		if isResolver(g, a) {
 			return
 		}
 	}
@@ -116,17 +169,29 @@ func sameAddress(resolver string, a netip.Addr) bool {
 func (q *explainedQuery) diagnoseAnswer(v *punt.TestResult, r *explain.Report) {
 	out := q.out
 	switch {
-	case v.Fate.Reason == metric.ReasonDeadline:
+	case v.Outcome.Reason == metric.ReasonDeadline:
 		out.find(api.CodeDeadline, fmt.Sprintf("the plugins have not answered in %.1f s, so the guest gets SERVFAIL; %s", out.Seconds, whoWaits(r)), "")
 	case v.Answer == nil:
-		out.find(api.CodeDropped, fmt.Sprintf("the guest gets no answer: %s", noAnswer[cmp.Or(v.Fate.Reason, metric.ReasonUnanswered)]), "")
+		out.find(api.CodeDropped, fmt.Sprintf("the guest gets no answer: %s", noAnswer[cmp.Or(v.Outcome.Reason, metric.ReasonUnanswered)]), "")
 	case v.Answer.Rcode == dns.RcodeNameError:
-		out.find(api.CodeNoData, fmt.Sprintf("%s does not exist for port %s of switch %s, says %s", q.name, out.Guest.Port, cmp.Or(out.Guest.Switch, "unknown"), whoAnswered(r)), q.nameRemedy(r))
+		remedy := q.nameRemedy(r)
+		if len(v.Answer.Answer) > 0 {
+			remedy = "mend the CNAME record, or add the name that it refers to"
+		}
+		out.find(api.CodeNoData, fmt.Sprintf("%s does not exist for port %s of switch %s, says %s", q.subject(v.Answer), out.Guest.Port, cmp.Or(out.Guest.Switch, "unknown"), whoAnswered(r)), remedy)
 	case v.Answer.Rcode != dns.RcodeSuccess:
 		q.diagnoseError(v, r)
-	case len(v.Answer.Answer) == 0:
-		out.find(api.CodeNoData, fmt.Sprintf("%s exists, but has no record of type %s, says %s", q.name, out.Question.Type, whoAnswered(r)), "ask for another type, such as AAAA or ANY, to see what it has")
+	case !isGood(v.Answer):
+		out.find(api.CodeNoType, fmt.Sprintf("%s exists, but has no record of type %s, says %s", q.subject(v.Answer), out.Question.Type, whoAnswered(r)), otherFamily[out.Question.Type])
+	case v.Answer.Truncated:
+		out.find(api.CodeTruncated, "the records do not fit into an answer over UDP, so the guest asks again over TCP", "")
 	}
+}
+
+// otherFamily says what to do about a name without addresses of one family.
+var otherFamily = map[string]string{
+	"A":    "this is the right answer for a name that has IPv6 addresses only, and guests take those; add an IPv4 address if it has to have one",
+	"AAAA": "this is the right answer for a name that has IPv4 addresses only, and guests take those; add an IPv6 address if it has to have one",
 }
 
 // noAnswer says why there is no answer, by the reason.
@@ -149,8 +214,8 @@ func (q *explainedQuery) diagnoseError(v *punt.TestResult, r *explain.Report) {
 		who = ": " + r.Err.Error()
 	case r.Answered >= 0:
 		who = " from " + whoAnswered(r)
-	case v.Fate.Reason != metric.ReasonChain && v.Fate.Reason != metric.ReasonNoBlock:
-		who = fmt.Sprintf(": the query is not one for the plugins (%s)", v.Fate.Reason)
+	case v.Outcome.Reason != metric.ReasonChain && v.Outcome.Reason != metric.ReasonNoBlock:
+		who = fmt.Sprintf(": the query is not one for the plugins (%s)", v.Outcome.Reason)
 	}
 	out.find(api.CodeError, fmt.Sprintf("the guest gets the error %s%s", out.Rcode, who), "")
 }

@@ -3,6 +3,7 @@
 package admin
 
 import (
+	"errors"
 	"net"
 	"net/netip"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/puntdns/puntdns/internal/control/api"
+	"github.com/puntdns/puntdns/internal/control/remedy"
 	"github.com/puntdns/puntdns/internal/explain"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/ofpunt/metric"
@@ -27,15 +29,15 @@ func TestDiagnose(t *testing.T) {
 		nx   = dns.RcodeNameError
 		fail = dns.RcodeServerFailure
 	)
-	chain := origin.Fate{Result: metric.Answered, Reason: metric.ReasonChain}
-	late := origin.Fate{Result: metric.Answered, Reason: metric.ReasonDeadline}
-	dropped := origin.Fate{Result: metric.Dropped, Reason: metric.ReasonUnanswered}
-	resumed := origin.Fate{Result: metric.Resumed, Reason: metric.ReasonChain}
-	noBlock := origin.Fate{Result: metric.Answered, Reason: metric.ReasonNoBlock}
+	chain := origin.Outcome{Result: metric.Answered, Reason: metric.ReasonChain}
+	late := origin.Outcome{Result: metric.Answered, Reason: metric.ReasonDeadline}
+	dropped := origin.Outcome{Result: metric.Dropped, Reason: metric.ReasonUnanswered}
+	resumed := origin.Outcome{Result: metric.Resumed, Reason: metric.ReasonChain}
+	noBlock := origin.Outcome{Result: metric.Answered, Reason: metric.ReasonNoBlock}
 	all := func(codes ...string) []string { return codes }
 	for _, tc := range []struct {
 		name    string
-		fate    origin.Fate
+		outcome origin.Outcome
 		rcode   int
 		records int
 		found   []string // by plugins
@@ -44,12 +46,13 @@ func TestDiagnose(t *testing.T) {
 	}{
 		{"records", chain, ok, 1, all(explain.OtherNetwork, explain.Upstream), "", nil},
 		{"no such name", chain, nx, 0, nil, "", all(api.CodeNoData)},
-		{"no record of the type", chain, ok, 0, nil, "", all(api.CodeNoData)},
+		{"no record of the type", chain, ok, 0, nil, "", all(api.CodeNoType)},
 		{"a name of another network", chain, nx, 0, all(explain.OtherNetwork, explain.Private), "", all(api.CodeOtherNetwork)},
 		{"no search domain", chain, nx, 0, all(explain.SearchDomain, explain.OtherNetwork), "", all(api.CodeSearchDomain, api.CodeOtherNetwork)},
 		{"no value that can be read", chain, ok, 0, all(explain.Unreadable, explain.Private), "", all(api.CodeUnreadable)},
 		{"a private name", chain, nx, 0, all(explain.Private), "", all(api.CodePrivate)},
 		{"a stored denial", chain, nx, 0, nil, "NXDOMAIN", all(api.CodeCached)},
+		{"a stored answer that a filter replaces", chain, nx, 0, all(explain.Policy), "NOERROR A 192.0.2.1", all(api.CodePolicy)},
 		{"an error, and a name of another network", chain, fail, 0, all(explain.OtherNetwork), "", all(api.CodeError, api.CodeOtherNetwork)},
 		{"an error, and a longer name", chain, dns.RcodeRefused, 0, all(explain.SearchDomain), "", all(api.CodeError, api.CodeSearchDomain)},
 		{"an error in cache", chain, fail, 0, nil, "SERVFAIL", all(api.CodeCached, api.CodeError)},
@@ -61,13 +64,16 @@ func TestDiagnose(t *testing.T) {
 		{"a filter that drops", dropped, none, 0, all(explain.Policy), "", all(api.CodePolicy)},
 		{"no block", noBlock, dns.RcodeRefused, 0, nil, "", all(api.CodeNoBlock)},
 		{"resumed", resumed, none, 0, all(explain.Private, explain.Loop), "", nil},
-		{"resumed, as no block takes it", origin.Fate{Result: metric.Resumed, Reason: metric.ReasonNoBlock}, none, 0, nil, "", nil},
+		{"a slow upstream", chain, ok, 1, all("slow"), "", all(api.CodeSlowUpstream)},
+		{"a slow upstream that denies", chain, nx, 0, all("slow"), "", all(api.CodeNoData, api.CodeSlowUpstream)},
+		{"a slow upstream that fails", chain, fail, 0, all("slow"), "", all(api.CodeError)},
+		{"resumed, as no block takes it", origin.Outcome{Result: metric.Resumed, Reason: metric.ReasonNoBlock}, none, 0, nil, "", nil},
 		{"resumed, and a name of another network", resumed, none, 0, all(explain.OtherNetwork), "", all(api.CodeOtherNetwork)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := &explainRequest{port: "vm1", name: "www.example.org.", qtype: dns.TypeA, server: netip.MustParseAddrPort("10.0.0.2:53")}
 			q := &explainedQuery{explainRequest: w, serverGiven: true, out: newExplanation(w)}
-			v := &punt.TestResult{Fate: tc.fate}
+			v := &punt.TestResult{Outcome: tc.outcome}
 			if tc.rcode != none {
 				v.Answer = new(dns.Msg).SetRcode(new(dns.Msg).SetQuestion(w.name, w.qtype), tc.rcode)
 				for i := range tc.records {
@@ -75,6 +81,10 @@ func TestDiagnose(t *testing.T) {
 				}
 			}
 			r := &explain.Report{Cached: tc.cached, Answered: -1, WouldAnswer: -1, Pending: -1}
+			if slices.Contains(tc.found, "slow") {
+				tc.found = nil
+				r.Steps = []explain.StepReport{{Plugin: "forward"}, {Plugin: explain.Connect, Notes: []string{"192.0.2.1:53"}, Took: slow}, {Plugin: explain.Connect, Notes: []string{"192.0.2.2:53"}, Took: slow - 1}}
+			}
 			for _, code := range tc.found {
 				r.Findings = append(r.Findings, explain.Finding{Code: code, Text: code})
 			}
@@ -87,7 +97,7 @@ func TestDiagnose(t *testing.T) {
 				t.Errorf("found %q, want %q", got, tc.want)
 			}
 			q.out.conclude()
-			if q.out.Well != (len(tc.want) == 0) {
+			if q.out.Well != !slices.ContainsFunc(tc.want, func(code string) bool { return !remedy.IsNote(code) }) {
 				t.Errorf("well is %v with %q", q.out.Well, got)
 			}
 			for _, f := range q.out.Findings {
@@ -99,17 +109,135 @@ func TestDiagnose(t *testing.T) {
 	}
 }
 
+// An alias whose target is missing, and an answer that is truncated, are no name that is missing.
+func TestDiagnoseAnswer(t *testing.T) {
+	const alias = "www.example.org. 60 IN CNAME db.example.org."
+	for _, tc := range []struct {
+		name    string
+		rcode   int
+		records []string
+		change  func(*dns.Msg)
+		want    string // code and the name that the text is about
+	}{
+		{"an alias", dns.RcodeSuccess, []string{alias, "db.example.org. 60 IN A 192.0.2.1"}, nil, ""},
+		{"an alias of no name", dns.RcodeNameError, []string{alias}, nil, "no-data www.example.org. is an alias of db.example.org., which does not exist"},
+		{"an alias of a name without the type", dns.RcodeSuccess, []string{alias}, nil, "no-type www.example.org. is an alias of db.example.org., which exists, but has no record of type A"},
+		{"the alias itself", dns.RcodeSuccess, []string{alias}, func(m *dns.Msg) { m.Question[0].Qtype = dns.TypeCNAME }, ""},
+		{"any type", dns.RcodeSuccess, []string{alias}, func(m *dns.Msg) { m.Question[0].Qtype = dns.TypeANY }, ""},
+		{"truncated", dns.RcodeSuccess, nil, func(m *dns.Msg) { m.Truncated = true }, "truncated "},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := &explainRequest{port: "vm1", name: "www.example.org.", qtype: dns.TypeA, server: netip.MustParseAddrPort("10.0.0.2:53")}
+			q := &explainedQuery{explainRequest: w, serverGiven: true, out: newExplanation(w)}
+			m := new(dns.Msg).SetRcode(new(dns.Msg).SetQuestion(w.name, w.qtype), tc.rcode)
+			for _, text := range tc.records {
+				rr, err := dns.NewRR(text)
+				if err != nil {
+					t.Fatal(err)
+				}
+				m.Answer = append(m.Answer, rr)
+			}
+			if tc.change != nil {
+				tc.change(m)
+			}
+			v := &punt.TestResult{Outcome: origin.Outcome{Result: metric.Answered, Reason: metric.ReasonChain}, Answer: m}
+			q.diagnose(v, &explain.Report{Answered: -1, WouldAnswer: -1, Pending: -1})
+			got := ""
+			for _, f := range q.out.Findings {
+				got += f.Code + " " + f.Text
+			}
+			if !strings.HasPrefix(got, tc.want) || got != "" && tc.want == "" {
+				t.Errorf("%q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// A search runs for a denial alone. What it finds explains the denial, and why it could not is a note.
+func TestDiagnoseSearch(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		rcode int
+		err   error
+		runs  bool
+		want  []string
+	}{
+		{"no such name", dns.RcodeNameError, nil, true, []string{api.CodeNoSwitch}},
+		{"it could not search", dns.RcodeNameError, errors.New("refused"), true, []string{api.CodePrivate}},
+		{"an error", dns.RcodeServerFailure, nil, false, []string{api.CodeError, api.CodePrivate}},
+	} {
+		w := &explainRequest{port: "vm1", name: "db.internal.", qtype: dns.TypeA}
+		q := &explainedQuery{explainRequest: w, serverGiven: true, out: newExplanation(w)}
+		v := &punt.TestResult{Outcome: origin.Outcome{Result: metric.Answered, Reason: metric.ReasonChain}, Answer: new(dns.Msg).SetRcode(new(dns.Msg).SetQuestion(w.name, w.qtype), tc.rcode)}
+		ran := false
+		q.diagnose(v, &explain.Report{
+			Answered: -1, WouldAnswer: -1, Pending: -1, Findings: []explain.Finding{{Code: explain.Private, Text: "private"}},
+			Searches: []explain.Search{func() ([]explain.Finding, error) {
+				if ran = true; tc.err != nil {
+					return nil, tc.err
+				}
+				return []explain.Finding{{Code: explain.NoSwitch, Text: "no switch"}}, nil
+			}},
+		})
+		var got []string
+		for _, f := range q.out.Findings {
+			got = append(got, f.Code)
+		}
+		if ran != tc.runs || !slices.Equal(got, tc.want) || len(q.out.Notes) > 0 != (tc.err != nil) {
+			t.Errorf("%s: it ran %v, found %q, notes %q; want %v, %q", tc.name, ran, got, q.out.Notes, tc.runs, tc.want)
+		}
+	}
+}
+
+// A name with addresses of one family has no record of the other, and that is as it should be.
+func TestOtherFamily(t *testing.T) {
+	for qtype, want := range map[uint16]string{dns.TypeA: "IPv6 addresses only", dns.TypeAAAA: "IPv4 addresses only", dns.TypeMX: "with another type"} {
+		w := &explainRequest{port: "vm1", name: "www.example.org.", qtype: qtype}
+		q := &explainedQuery{explainRequest: w, serverGiven: true, out: newExplanation(w)}
+		v := &punt.TestResult{Outcome: origin.Outcome{Result: metric.Answered, Reason: metric.ReasonChain}, Answer: new(dns.Msg).SetQuestion(w.name, qtype)}
+		q.diagnose(v, &explain.Report{Answered: -1, WouldAnswer: -1, Pending: -1})
+		q.out.conclude()
+		if f := q.out.Findings; !q.out.Well || len(f) != 1 || f[0].Code != api.CodeNoType || !strings.Contains(f[0].Remedy, want) {
+			t.Errorf("%s: %+v, want %q", dns.TypeToString[qtype], f, want)
+		}
+	}
+}
+
+// A chassis that Southbound lacks is the cause, and not the interface, unless that has a fault of its own.
+func TestUnservedByBinding(t *testing.T) {
+	for _, tc := range []struct {
+		binding  string
+		expected bool
+		want     []string
+	}{
+		{"", true, []string{api.CodeUnserved}},
+		{"no chassis", true, []string{api.CodeBinding}},
+		{"no chassis", false, []string{api.CodeBinding, api.CodeUnserved}},
+	} {
+		e := newExplanation(&explainRequest{port: "vm1", name: "www.example.org.", qtype: dns.TypeA})
+		e.showUnserved(&api.Unserved{Bridge: "br-int", Interface: "tap1", Port: "vm1", Reason: "it is of no guest", Expected: tc.expected}, tc.binding)
+		e.conclude()
+		var got []string
+		for _, f := range e.Findings {
+			got = append(got, f.Code)
+		}
+		if e.Well || !slices.Equal(got, tc.want) || e.Findings[0].Remedy == "" {
+			t.Errorf("%q, expected %v: %+v, want %q", tc.binding, tc.expected, e.Findings, tc.want)
+		}
+	}
+}
+
 // An interface that is not served has the remedy for its reason.
 func TestUnservedRemedy(t *testing.T) {
 	for _, tc := range []struct {
 		remedy, want string
 		commands     int
 	}{
-		{"", "external_ids:iface-id of the interface has to be the name of a logical port", 3},
+		{"", "external_ids:iface-id of the interface has to be the name of a logical port", 4},
 		{"start the agent", "start the agent", 0},
 	} {
 		e := newExplanation(&explainRequest{port: "vm1", name: "www.example.org.", qtype: dns.TypeA})
-		e.showUnserved(&api.Unserved{Interface: "tap1", Port: "vm1", Reason: "it has gone", Remedy: tc.remedy})
+		e.showUnserved(&api.Unserved{Interface: "tap1", Port: "vm1", Reason: "it has gone", Remedy: tc.remedy}, "")
 		e.conclude()
 		if f := e.Findings[0]; e.Well || len(e.Findings) != 1 || !strings.HasPrefix(f.Remedy, tc.want) || len(f.Commands) != tc.commands {
 			t.Errorf("remedy %q: %+v", tc.remedy, e.Findings)

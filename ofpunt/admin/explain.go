@@ -127,9 +127,10 @@ func (a *answers) explain(ctx context.Context, parameters url.Values) (any, erro
 	}
 	out := newExplanation(&w)
 	if unserved != nil {
-		out.showUnserved(unserved)
+		out.showUnserved(unserved, a.bindingProblem(unserved.Bridge))
 	} else {
 		out.Guest = *g
+		out.Findings = append(out.Findings, g.Problems...)
 		if returned, err = a.ask(ctx, &w, out); err != nil {
 			return nil, err
 		}
@@ -164,12 +165,27 @@ func (e *explanation) has(codes ...string) bool {
 	return slices.ContainsFunc(e.Findings, func(f api.Problem) bool { return slices.Contains(codes, f.Code) })
 }
 
-// showUnserved says why none of the queries of an interface is punted.
-func (e *explanation) showUnserved(u *api.Unserved) {
+// bindingProblem returns the problem with the bindings of the chassis of a bridge, empty without one.
+func (a *answers) bindingProblem(name string) string {
+	if b := a.bridges.Get(name); b != nil && b.Server() != nil {
+		return b.Server().BindingProblem()
+	}
+	return ""
+}
+
+// showUnserved says why none of the queries of an interface is punted. binding is a problem with the bindings of
+// the chassis: then the reason of the interface is shown only if it has another cause.
+func (e *explanation) showUnserved(u *api.Unserved, binding string) {
 	e.Guest = api.Guest{Bridge: u.Bridge, Port: u.Port, Interface: u.Interface, InPort: u.InPort}
 	e.Unasked = "its interface is not served"
 	e.Without = "the same: no query of it is punted"
 	text := fmt.Sprintf("interface %s (logical port %q) is not served, so none of its queries comes here: %s", u.Interface, u.Port, u.Reason)
+	if binding != "" {
+		e.Findings = append(e.Findings, api.Problem{Code: api.CodeBinding, About: u.Bridge, Text: binding})
+		if u.Expected {
+			return
+		}
+	}
 	e.find(api.CodeUnserved, text, u.Remedy)
 }
 
@@ -376,8 +392,8 @@ func (q *explainedQuery) show(v *punt.TestResult, r explain.Report) {
 		return
 	}
 	out.Labels = q.srv.Chains().Labels(&v.Origin)
-	q.showChain(&r, v.Fate.Result)
-	out.Result, out.Reason = v.Fate.Result, v.Fate.Reason
+	q.showChain(&r, v.Outcome.Result)
+	out.Result, out.Reason = v.Outcome.Result, v.Outcome.Reason
 	if v.Answer != nil {
 		out.Rcode, out.Answer = dns.RcodeToString[v.Answer.Rcode], v.Answer.String()
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/bridge"
 	"github.com/puntdns/puntdns/ofpunt/guests"
 	"github.com/puntdns/puntdns/ofpunt/placement"
+	"github.com/puntdns/puntdns/ofpunt/refusals"
 )
 
 // listGuests is the control.AnswerFunc of api.PathGuests.
@@ -52,7 +53,9 @@ type guestLister struct {
 	book guests.Book
 	// counted are the counters by guest, nil if the switch has not answered.
 	counted map[placement.Key]*bridge.GuestCounters
-	dhcp    map[string]ovndb.DHCP
+	// badARP are the ARP packets that port security has dropped.
+	badARP map[placement.Key]uint64
+	dhcp   map[string]ovndb.DHCP
 }
 
 func newGuestLister(b *bridge.Bridge, state *bridge.State, srv *bridge.Server) *guestLister {
@@ -63,7 +66,7 @@ func (t *guestLister) list(ctx context.Context, out *api.Guests) {
 	if h, err := t.bridge.Count(ctx); err != nil {
 		out.Errors = append(out.Errors, "bridge "+t.Name+": "+err.Error())
 	} else {
-		t.counted = h.ByGuest(t.srv.Options.Placement)
+		t.counted, t.badARP = h.ByGuest(t.srv.Options.Placement), h.BadARPByGuest()
 	}
 	known := map[placement.Key]*guests.Guest{}
 	var names []string
@@ -105,6 +108,11 @@ func (t *guestLister) guest(s *guests.Served, g *guests.Guest) api.Guest {
 	for _, a := range s.Owned {
 		out.Owned = append(out.Owned, a.String())
 	}
+	o := g.Origin(0)
+	out.Refused = t.refused(refusals.Guest{Port: o.Port, Switch: o.Switch})
+	out.BadARP = t.badARP[placement.Key{Datapath: s.Key.Datapath, Port: s.Key.Port}]
+	out.LinkDown = g.Interface != nil && g.Interface.LinkDown()
+	addProblems(&out)
 	return out
 }
 
@@ -170,7 +178,7 @@ func (t *guestLister) listUnserved(served map[string]bool, out *api.Guests) {
 		return
 	}
 	known := guests.Known{
-		Bridge: t.Name, NotHere: t.Session.Unserved,
+		Bridge: t.Name, NotHere: t.Session.NotHere,
 		Unconfirmed: t.srv.Names() != nil && t.srv.Names().NeedsConfirmation(),
 	}
 	for i := range t.View.Interfaces {

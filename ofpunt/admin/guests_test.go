@@ -33,7 +33,7 @@ func TestListAddressless(t *testing.T) {
 		local.Interfaces = append(local.Interfaces, vswitch.Interface{UUID: name, Name: "tap-" + name, IfaceID: name, OFPort: uint32(i + 1)})
 	}
 	srv := bridge.ServerOf(o, ovndb.ReaderOf(ovntest.Snapshot(red, bare)))
-	session := &bridge.SessionState{Unserved: map[string]string{"p1": "some other reason"}}
+	session := &bridge.SessionState{NotHere: map[string]string{"p1": "some other reason"}}
 	l := newGuestLister(nil, &bridge.State{Name: "br-tenants", Server: srv, Session: session, View: ports.NewView(local, nil)}, srv)
 	var out api.Guests
 	l.listUnserved(map[string]bool{"p0": true}, &out)

@@ -22,31 +22,15 @@ import (
 // maxCandidates bounds those that an error names.
 const maxCandidates = 8
 
-// findGuest returns the one guest that a word means: the name of a logical port or of an interface, an
-// address or a MAC address. The name of a logical port goes first. Tenants may have the same
-// addresses, so these may mean several: that is an error, which names them. unserved is set where
-// the word means an interface that is not served.
+// findGuest returns the guest that a word means, see [api.Guests.Find]. Several guests are an error that names
+// them. unserved is set if the word means an interface that is not served.
 func findGuest(all *api.Guests, word string) (g *api.Guest, unserved *api.Unserved, err error) {
-	for _, means := range []func(*api.Guest) bool{
-		func(g *api.Guest) bool { return g.Port == word },
-		func(g *api.Guest) bool { return g.Interface == word && g.VLAN == 0 },
-		func(g *api.Guest) bool { return hasAddress(g.Addresses, word) },
-		func(g *api.Guest) bool { return hasMAC(g.MACs, word) },
-	} {
-		var found []*api.Guest
-		for i := range all.Guests {
-			// An external port is there once for each address and way in.
-			if g := &all.Guests[i]; means(g) && !slices.ContainsFunc(found, func(o *api.Guest) bool { return o.Port == g.Port && o.Bridge == g.Bridge }) {
-				found = append(found, g)
-			}
-		}
-		switch len(found) {
-		case 0:
-		case 1:
-			return found[0], nil, nil
-		default:
-			return nil, nil, ambiguous(word, found)
-		}
+	switch found := all.Find(word); len(found) {
+	case 0:
+	case 1:
+		return found[0], nil, nil
+	default:
+		return nil, nil, ambiguous(word, found)
 	}
 	for i := range all.Unserved {
 		if u := &all.Unserved[i]; u.Port == word || u.Interface == word {
@@ -61,16 +45,6 @@ func because(errs []string) string {
 		return ""
 	}
 	return " (" + strings.Join(errs, "; ") + ")"
-}
-
-func hasAddress(all []string, word string) bool {
-	a, err := netip.ParseAddr(word)
-	return err == nil && slices.Contains(all, a.String())
-}
-
-func hasMAC(all []string, word string) bool {
-	mac, err := net.ParseMAC(word)
-	return err == nil && slices.Contains(all, mac.String())
 }
 
 func ambiguous(word string, found []*api.Guest) error {
@@ -117,7 +91,7 @@ func (t *guestLister) showFlows(ctx context.Context, key placement.Key, out *api
 		return
 	}
 	kind := t.srv.Options.Placement
-	own, punt := 0, 0
+	punt := 0
 	for i := range h.Flows {
 		f := &h.Flows[i]
 		told := api.GuestFlow{Table: f.Table, Priority: f.Priority, Match: cmp.Or(f.Match.String(), "any"), Packets: f.Packets}
@@ -131,20 +105,15 @@ func (t *guestLister) showFlows(ctx context.Context, key placement.Key, out *api
 		case role == placement.RoleLimit:
 			told.For = "limit"
 		case role == placement.RoleNeighbor:
-			told.For, own = "neighbor", own+1
+			told.For = "neighbor"
 		default:
-			told.For, own = "query", own+1
+			told.For = "query"
 		}
 		out.Flows = append(out.Flows, told)
 	}
 	slices.SortFunc(out.Flows, func(a, b api.GuestFlow) int {
 		return cmp.Or(cmp.Compare(a.Table, b.Table), cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Match, b.Match))
 	})
-	if own == 0 {
-		out.Findings = append(out.Findings, api.Problem{
-			Code: api.CodeNoFlows, About: out.Guest.Port, Text: "the switch has no flow of this guest, so none of its queries is punted",
-		})
-	}
 	if punt == 0 {
 		out.Findings = append(out.Findings, api.Problem{
 			Code: api.CodeLease, About: t.Name, Text: "the punt is not in the switch: its lease has expired, and no query is punted",
@@ -170,7 +139,7 @@ func withoutPuntdns(s *bridge.Server, network *ovn.Network, name, qtype string, 
 		if k.Row == ([16]byte{}) || k.Derived || k.Unreadable || len(k.Records) > 0 {
 			continue // OVN does not answer with records of other types
 		}
-		row := fmt.Sprintf("row %s of table DNS", uuidOf(k.Row))
+		row := fmt.Sprintf("row %s of table DNS in Northbound", uuidOf(k.Row))
 		var data []string
 		for _, a := range k.Addresses {
 			if qtype == "A" && a.Is4() || qtype == "AAAA" && a.Is6() || qtype == "ANY" {

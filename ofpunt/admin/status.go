@@ -27,7 +27,8 @@ func (a *answers) showStatus(ctx context.Context, to *api.Status) {
 		t := bridgeStatus{State: state, bridge: b, srv: state.Server, now: time.Now()}
 		to.Bridges = append(to.Bridges, t.status(ctx))
 		to.Problems = append(to.Problems, t.problems()...)
-		to.Warnings = append(to.Warnings, state.Server.Chains().Warnings()...)
+		state.Server.Chains().ReportUpstreams(to)
+		to.Warnings = append(to.Warnings, t.limitWarning()...)
 	}
 }
 
@@ -152,7 +153,7 @@ func (t *bridgeStatus) guestCounts() (c api.GuestCounts) {
 	c.Served = t.Session.Placed.Guests
 	c.Kept = t.Retained
 	c.WithoutAddress = t.Session.List.WithoutResolver()
-	c.Unserved = len(t.Session.Unserved)
+	c.Unserved = len(t.Session.Unserved())
 	return c
 }
 
@@ -166,10 +167,7 @@ func (t *bridgeStatus) problems() (all []api.Problem) {
 	} else {
 		all = t.connectionProblems()
 	}
-	if err := t.srv.Conflict(); err != nil && t.Waiting != err.Error() {
-		add(api.CodeBinding, err.Error())
-	}
-	if text := t.srv.BindingProblem(); text != "" && text != t.Waiting {
+	if text := t.srv.BindingProblem(); text != "" {
 		add(api.CodeBinding, text)
 	}
 	return append(all, t.guestProblems()...)
@@ -197,7 +195,7 @@ func (t *bridgeStatus) connectionProblems() (all []api.Problem) {
 		add(api.CodeLocalDatabase, text)
 	case t.View != nil && t.View.Absent():
 		add(api.CodeNoBridge, "the local Open_vSwitch database has no bridge of this name")
-	case t.Session != nil && t.Waiting != "" && len(all) == 0:
+	case t.Session != nil && t.Waiting != "" && len(all) == 0 && t.Waiting != t.srv.BindingProblem():
 		add(api.CodeNotServed, t.Waiting)
 	}
 	return all
@@ -211,9 +209,8 @@ func (t *bridgeStatus) guestProblems() (all []api.Problem) {
 	add := func(code, format string, args ...any) {
 		all = append(all, api.Problem{Code: code, About: t.Name, Text: fmt.Sprintf(format, args...)})
 	}
-	if n := len(t.Session.Unserved); n > 0 {
-		port := slices.Min(slices.Collect(maps.Keys(t.Session.Unserved)))
-		add(api.CodeUnserved, "interfaces that are not served: %d, such as that of logical port %q: %s", n, port, t.Session.Unserved[port])
+	if ports := t.Session.Unserved(); len(ports) > 0 {
+		add(api.CodeUnserved, "interfaces that are not served: %d, such as that of logical port %q: %s", len(ports), ports[0], t.Session.NotHere[ports[0]])
 	}
 	if n := t.Session.List.WithoutResolver(); n > 0 {
 		network := slices.MinFunc(slices.Collect(maps.Keys(t.Session.List.Without)), func(a, b guests.NetworkName) int { return strings.Compare(a.String(), b.String()) })

@@ -66,7 +66,7 @@ type Bridge struct {
 	// accepted has connections from switches that a trial has accepted.
 	accepted *acceptedConns
 	// refusals has the refusals by limits that the log does not have yet.
-	refusals refusals.ThrottleLog
+	refusals refusals.Ledger
 	// punts takes the packet-ins of all sessions.
 	punts *punt.Intake
 	// unserved has the interfaces that are not served. Only the goroutine of the session uses it.

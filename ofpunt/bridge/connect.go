@@ -84,13 +84,13 @@ func isHang(err error) bool {
 // retire drains a session that a reload replaces. Without another session the bridge has no connection after
 // that.
 func (b *Bridge) retire(ctx context.Context, s *session, options *config.Bridge) {
-	s.linger(ctx, options)
+	s.drainOld(ctx, options)
 	b.conn.CompareAndSwap(s.conn, nil)
 }
 
-// linger leaves the connection open until the punt comes by the new one and the last query has
+// drainOld leaves the connection open until the punt comes by the new one and the last query has
 // its answer.
-func (s *session) linger(ctx context.Context, options *config.Bridge) {
+func (s *session) drainOld(ctx context.Context, options *config.Bridge) {
 	ctx, cancel := context.WithTimeout(ctx, max(options.Lease, config.DefaultLease)+punt.DrainTimeout)
 	defer cancel()
 	placed := s.bridge.placed.Load()

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
 	"slices"
 	"sync"
@@ -78,6 +79,21 @@ func TestHitsByGuest(t *testing.T) {
 	}
 }
 
+// A guest has bad ARP packets if the switch has seen one within the last minute.
+func TestBadARPByGuest(t *testing.T) {
+	of := func(datapath uint64, port uint32, packets uint64, idle time.Duration) openflow.FlowStats {
+		return openflow.FlowStats{Packets: packets, Idle: idle, Match: openflow.NewMatch(openflow.Metadata(datapath), openflow.Reg(placement.RegInPort, port))}
+	}
+	c := &Counters{BadARP: []openflow.FlowStats{
+		of(1, 1, 3, time.Second), of(1, 1, 4, 2*time.Second), of(2, 1, 5, 0),
+		of(1, 2, 6, badARPTime), of(1, 3, 7, -1), {Packets: 8, Match: openflow.NewMatch(openflow.Metadata(1))},
+	}}
+	want := map[placement.Key]uint64{{Datapath: 1, Port: 1}: 7, {Datapath: 2, Port: 1}: 5}
+	if got := c.BadARPByGuest(); !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
 // Without a connection there is nothing to count, and who gives up waits no longer.
 func TestCountWithoutSwitch(t *testing.T) {
 	b := &Bridge{counter: newCounter()}
@@ -144,7 +160,7 @@ func TestCountIsKept(t *testing.T) {
 				}
 			}
 			connect()
-			b.state.Store(&SessionState{Flows: flows.State{Cookie: 1}})
+			b.state.Store(&SessionState{Server: NewServer(Config{}), Flows: flows.State{Cookie: 1}})
 			begun := time.Now()
 			ask("the first", 1)
 			if wait := b.counter.next.Sub(begun); wait < minCountTime {
@@ -155,7 +171,7 @@ func TestCountIsKept(t *testing.T) {
 			b.counter.next = time.Now()
 			ask("later", 2)
 			b.counter.next = time.Now().Add(time.Hour)
-			b.state.Store(&SessionState{Flows: flows.State{Cookie: 2}})
+			b.state.Store(&SessionState{Server: NewServer(Config{}), Flows: flows.State{Cookie: 2}})
 			ask("other flows", 3)
 			b.counter.next = time.Now().Add(time.Hour)
 			connect()
@@ -195,7 +211,7 @@ func TestCountAfterTimeout(t *testing.T) {
 	t.Cleanup(func() { conn.Close(); peer.Close(); served.Wait() })
 	b := &Bridge{counter: newCounter()}
 	b.conn.Store(conn)
-	b.state.Store(&SessionState{Flows: flows.State{Cookie: 1}})
+	b.state.Store(&SessionState{Server: NewServer(Config{}), Flows: flows.State{Cookie: 1}})
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	begun := time.Now()

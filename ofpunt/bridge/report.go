@@ -80,7 +80,7 @@ func (r *reporter) report(c flows.Report) {
 			metric.LeaseRenewed.WithLabelValues(r.name).SetToCurrentTime()
 		}
 	case flows.ProbeMissed:
-		r.warningf("a probe through the switch did not come back in %s, the punt is not renewed", c.Beat)
+		r.warningf("a probe through the switch did not come back in %s, the punt is not renewed", c.Heartbeat)
 	case flows.ProbesBack:
 		r.infof("probes come back again")
 	case flows.Renewed:

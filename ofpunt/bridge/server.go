@@ -27,9 +27,9 @@ type Chains interface {
 	Resumes() bool
 	// Loops returns a warning for each guest of the snapshot, nil for none, that a chain asks.
 	Loops(*ovn.Snapshot) []string
-	// Labels returns the labels of a query. Warnings returns the upstreams that do not answer.
+	// Labels returns the labels of a query. ReportUpstreams adds the upstreams that do not answer to a status.
 	Labels(*origin.Origin) []api.Label
-	Warnings() []api.Problem
+	ReportUpstreams(to *api.Status)
 }
 
 // Config is what a [Server] is made of.
@@ -110,6 +110,9 @@ func (s *Server) synced() bool { return s.source == nil || s.source.Status().Rea
 
 // BindingProblem returns a problem with the bindings of this chassis, empty without one.
 func (s *Server) BindingProblem() string {
+	if err := s.Conflict(); err != nil {
+		return err.Error()
+	}
 	if reason := s.agentBoundNone.Load(); reason != nil {
 		return *reason
 	}
@@ -120,7 +123,7 @@ func (s *Server) BindingProblem() string {
 	case snapshot.HasRetained():
 		return "the bindings of this chassis are gone, or have a former name of it; its guests are served for the grace"
 	case s.Options.Placement == placement.OVN && !snapshot.HasChassis() && s.synced():
-		return "the Southbound database does not know this chassis"
+		return fmt.Sprintf("Southbound has no chassis %q, so no guest is known", s.source.Chassis())
 	}
 	return ""
 }

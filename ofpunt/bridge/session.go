@@ -91,8 +91,8 @@ func (s *session) run(ctx context.Context, options *config.Bridge) error {
 	defer s.flows.Stop()
 	defer s.announcer.timer.Stop()
 	every := Heartbeat(options.Lease)
-	beat, look := time.NewTicker(every), time.NewTicker(min(every, lookInterval))
-	defer beat.Stop()
+	heartbeat, look := time.NewTicker(every), time.NewTicker(min(every, lookInterval))
+	defer heartbeat.Stop()
 	defer look.Stop()
 	for {
 		srv := s.bridge.current.Load()
@@ -101,7 +101,7 @@ func (s *session) run(ctx context.Context, options *config.Bridge) error {
 		}
 		if now := Heartbeat(srv.Options.Lease); now != every {
 			every = now
-			beat.Reset(every)
+			heartbeat.Reset(every)
 			look.Reset(min(every, lookInterval))
 		}
 		var changed <-chan struct{}
@@ -136,9 +136,9 @@ func (s *session) run(ctx context.Context, options *config.Bridge) error {
 		case <-s.announcer.timer.C:
 		case <-look.C:
 			s.reportUnserved(s.bridge.current.Load()) // srv may have been closed meanwhile
-		case <-beat.C:
+		case <-heartbeat.C:
 			s.reportNobodyServed(s.bridge.current.Load())
-			if err := s.flows.Handle(ctx, flows.Beat{}); err != nil {
+			if err := s.flows.Handle(ctx, flows.Heartbeat{}); err != nil {
 				return err
 			}
 			s.bridge.logRefusals(time.Now())

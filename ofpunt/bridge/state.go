@@ -9,6 +9,7 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/flows"
 	"github.com/puntdns/puntdns/ofpunt/guests"
 	"github.com/puntdns/puntdns/ofpunt/ports"
+	"github.com/puntdns/puntdns/ofpunt/refusals"
 )
 
 // State is what an operator sees of a bridge. To get it waits neither for the session nor for a switch that
@@ -33,6 +34,8 @@ type State struct {
 	Retained int
 	// InFlight are the queries in the chains, and Connections the TCP connections of guests.
 	InFlight, Connections int64
+	// Refusals is what limits refuse guests.
+	Refusals *refusals.Ledger
 }
 
 // SessionState is what a session shows an operator. It is immutable: the goroutine of the session replaces
@@ -47,13 +50,17 @@ type SessionState struct {
 	// Server is the server whose guests List has.
 	Server *Server
 	List   *guests.List
-	// Unserved has the reasons of interfaces that are not served, by logical port.
-	Unserved map[string]string
-	Placed   flows.Placed
-	Flows    flows.State
+	// NotHere is [guests.Known.NotHere].
+	NotHere map[string]string
+	Placed  flows.Placed
+	Flows   flows.State
 	// MetersFailure is why limits are not enforced, empty if they are.
 	MetersFailure string
 }
+
+// Unserved returns the logical ports that have an interface and are not served, sorted, without the ones whose type is
+// never a guest.
+func (s *SessionState) Unserved() []string { return unservedOf(s.NotHere) }
 
 // State returns the state of the bridge. It is nil before the bridge has a server.
 func (b *Bridge) State() *State {
@@ -64,7 +71,7 @@ func (b *Bridge) State() *State {
 	out := &State{
 		Name: b.name, Server: srv, Session: b.state.Load(), View: b.ports.View(),
 		Waiting: b.waiting(), Stalled: b.stall.reason(), LocalUp: b.ports.DatabaseUp(),
-		Retained: b.countKept(srv), InFlight: b.punts.InFlight(), Connections: int64(b.punts.Connections()),
+		Retained: b.countKept(srv), InFlight: b.punts.InFlight(), Connections: int64(b.punts.Connections()), Refusals: &b.refusals,
 	}
 	if err := b.failure.Load(); err != nil {
 		out.Failure = *err
@@ -93,10 +100,10 @@ func (s *session) show(srv *Server) {
 		Since: s.since, ControllerID: s.desired.controllerID, Version: s.conn.Version().String(), DatapathID: s.conn.DatapathID(),
 		Server: srv, List: s.desired.list, Placed: s.reporter.last, Flows: s.flows.State(), MetersFailure: b.metersFailure,
 	}
-	if was := b.state.Load(); was != nil && maps.Equal(was.Unserved, b.unserved.logged) {
-		next.Unserved = was.Unserved
+	if was := b.state.Load(); was != nil && maps.Equal(was.NotHere, b.unserved.found) {
+		next.NotHere = was.NotHere
 	} else {
-		next.Unserved = maps.Clone(b.unserved.logged)
+		next.NotHere = maps.Clone(b.unserved.found)
 	}
 	b.state.Store(next)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/ports"
 )
 
-// lookInterval is the time between two looks for interfaces that are not served, unless beats are more
+// lookInterval is the time between two looks for interfaces that are not served, unless heartbeats are more
 // frequent. ovn.Source says nothing of a port whose interface has been there for less than 10 s.
 const lookInterval = 2 * time.Second
 
@@ -23,8 +23,8 @@ type unservedPorts struct {
 	// pending were not served at the last look. They are logged if they are not served at the next look
 	// either: an interface that is just being plugged is served at the next look.
 	pending []string
-	// logged is what was last logged of each.
-	logged map[string]string
+	// found is why each is not served, which was logged. It is empty for a port whose type is never a guest.
+	found map[string]string
 }
 
 // look compares the interfaces of the bridge with the guests, and returns the lines to log of the interfaces
@@ -39,52 +39,62 @@ func (u *unservedPorts) look(c *guests.Config, view *ports.View, snapshot *ovn.S
 	lasting := slices.DeleteFunc(slices.Clone(now), func(name string) bool { return !slices.Contains(u.pending, name) })
 	u.pending = now
 	reasons := why(lasting)
-	if u.logged == nil {
-		u.logged = map[string]string{}
+	if u.found == nil {
+		u.found = map[string]string{}
 	}
 	for i := range view.Interfaces {
 		iface := &view.Interfaces[i]
 		reason, ok := reasons[iface.IfaceID]
-		if !ok || u.logged[iface.IfaceID] == reason {
+		if !ok {
 			continue
 		}
-		if reason == "" {
-			delete(u.logged, iface.IfaceID) // it can't be a guest any more
+		before := u.found[iface.IfaceID]
+		if u.found[iface.IfaceID] = reason; reason == "" || reason == before {
 			continue
 		}
-		u.logged[iface.IfaceID] = reason
 		lines = append(lines, fmt.Sprintf("interface %s of logical port %q is not served: %s", iface.Name, iface.IfaceID, reason))
 	}
-	for name := range u.logged {
+	for name := range u.found {
 		if !slices.Contains(now, name) {
-			delete(u.logged, name) // it is served, or gone
+			delete(u.found, name) // it is served, or gone
 		}
 	}
 	return lines
+}
+
+// unservedOf returns the ports with a reason, sorted.
+func unservedOf(found map[string]string) (ports []string) {
+	for port, reason := range found {
+		if reason != "" {
+			ports = append(ports, port)
+		}
+	}
+	slices.Sort(ports)
+	return ports
 }
 
 // servedGuests detects a reload after which a bridge has no guests. Only the goroutine of the
 // session uses it.
 type servedGuests struct {
 	server *Server
-	// guests is how many server has, before how many the last other one had. beats counts
+	// guests is how many server has, before how many the last other one had. heartbeats counts
 	// those since the reload.
-	guests, before, beats int
+	guests, before, heartbeats int
 }
 
 // set notes how many guests srv has.
 func (g *servedGuests) set(srv *Server, guests int) {
 	if g.server != srv {
-		g.server, g.before, g.beats = srv, g.guests, 0
+		g.server, g.before, g.heartbeats = srv, g.guests, 0
 	}
 	g.guests = guests
 }
 
-// beat returns, at the second beat after a reload, how many guests there were before it if
+// heartbeat returns, at the second heartbeat after a reload, how many guests there were before it if
 // there are none now, else 0.
-func (g *servedGuests) beat() (before int) {
-	g.beats++
-	if g.beats == 2 && g.guests == 0 {
+func (g *servedGuests) heartbeat() (before int) {
+	g.heartbeats++
+	if g.heartbeats == 2 && g.guests == 0 {
 		return g.before
 	}
 	return 0
@@ -105,7 +115,7 @@ func (s *Server) lookForUnbound(view *ports.View) {
 	}
 }
 
-// reportNobodyServed logs, at a beat, that the bridge has no guests though it should have some.
+// reportNobodyServed logs, at a heartbeat, that the bridge has no guests though it should have some.
 func (s *session) reportNobodyServed(srv *Server) {
 	view := s.bridge.ports.View()
 	if view == nil || view.Absent() || s.flows.Yielding() {
@@ -115,7 +125,7 @@ func (s *session) reportNobodyServed(srv *Server) {
 	if !srv.settled() {
 		return
 	}
-	if before := s.bridge.served.beat(); before > 0 {
+	if before := s.bridge.served.heartbeat(); before > 0 {
 		log.Warningf("Bridge %s: the Corefile that was reloaded serves no guest here, before: %d; %s", s.bridge.name, before, srv.Options.WhyNone(s.desired.list))
 	}
 }
@@ -135,5 +145,5 @@ func (s *session) reportUnserved(srv *Server) {
 	for _, line := range u.look(&srv.Options.Config, view, srv.source.Snapshot(), srv.source.NotHere) {
 		log.Warningf("Bridge %s: %s", s.bridge.name, line)
 	}
-	gauge.Set(float64(len(u.logged)))
+	gauge.Set(float64(len(unservedOf(u.found))))
 }

@@ -72,8 +72,8 @@ func TestUnservedPorts(t *testing.T) {
 			t.Errorf("look %d: %s", i, d)
 		}
 	}
-	if len(u.logged) > 0 {
-		t.Errorf("still counted: %v", u.logged)
+	if len(u.found) > 0 {
+		t.Errorf("still counted: %v", u.found)
 	}
 }
 
@@ -155,14 +155,14 @@ func TestNoneBound(t *testing.T) {
 func TestUnservedWithoutDatabases(t *testing.T) {
 	s, _ := pairSession(t, func() {})
 	s.bridge.ports.Set(ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{Name: "tap-a", OFPort: 1, IfaceID: "a"}}}, nil))
-	s.bridge.unserved = unservedPorts{pending: []string{"a"}, logged: map[string]string{"a": "unknown"}}
+	s.bridge.unserved = unservedPorts{pending: []string{"a"}, found: map[string]string{"a": "unknown"}}
 	gauge := metric.Unserved.WithLabelValues(s.bridge.name)
 	gauge.Set(1)
 	s.reportUnserved(s.bridge.current.Load())
 	if got := testkit.Value(t, gauge); got != 0 {
 		t.Errorf("the gauge is %v", got)
 	}
-	if u := &s.bridge.unserved; len(u.pending)+len(u.logged) > 0 {
+	if u := &s.bridge.unserved; len(u.pending)+len(u.found) > 0 {
 		t.Errorf("remembered still: %+v", u)
 	}
 }
@@ -243,7 +243,7 @@ func TestServedGuests(t *testing.T) {
 		if step.want < 0 {
 			continue
 		}
-		if got := g.beat(); got != step.want {
+		if got := g.heartbeat(); got != step.want {
 			t.Errorf("step %d: %d guests before, want %d", i, got, step.want)
 		}
 	}
@@ -255,7 +255,7 @@ func TestLookWithoutBeat(t *testing.T) {
 	options := &s.bridge.current.Load().Options
 	options.Lease = time.Hour
 	s.bridge.ports.Set(ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{Name: "tap-a", OFPort: 1, IfaceID: "a"}}}, nil))
-	s.bridge.unserved = unservedPorts{logged: map[string]string{"a": "unknown"}} // which a look of a server without databases forgets
+	s.bridge.unserved = unservedPorts{found: map[string]string{"a": "unknown"}} // which a look of a server without databases forgets
 	gauge := metric.Unserved.WithLabelValues(s.bridge.name)
 	gauge.Set(1)
 	s.flows = flows.NewReconciler(&reloadingSwitch{reload: func() {}}, &s.bridge.flows, s.reporter.report)

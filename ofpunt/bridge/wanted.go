@@ -39,7 +39,7 @@ func (d *desired) want(srv *Server, view *ports.View) *flows.Want {
 	w := &flows.Want{
 		Kind: o.Placement, Table: o.Table, Priority: o.Priority,
 		Service: srv.service(d.controllerID),
-		Limited: o.Metered(), Beat: Heartbeat(o.Lease),
+		Limited: o.Metered(), Heartbeat: Heartbeat(o.Lease),
 		Settled: true, Unsynced: !srv.synced(),
 	}
 	snapshot := srv.Snapshot()

@@ -187,6 +187,7 @@ func (s *Server) Config(rules *guests.Rules, snapshot func() *ovn.Snapshot) punt
 		Concurrent: o.Concurrent, ConcurrentGuest: o.ConcurrentGuest, DropOverload: o.Overload == config.OverloadDrop,
 		Recursive: s.recursive, Transfers: s.transfers,
 		FromMemory:  !slices.ContainsFunc(s.configs, func(c *dnsserver.Config) bool { return !answersFromMemory(c) }),
+		Why:         o.Why,
 		ReadTimeout: s.dns.ReadTimeout, IdleTimeout: s.dns.IdleTimeout, MaxTCPQueries: s.dns.MaxTCPQueries,
 	}
 }

@@ -58,7 +58,7 @@ func (g *loopGuard) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.M
 		if explained != nil {
 			return g.explain(ctx, explained, w, r)
 		}
-		if ok && x.Watched() {
+		if ok && x.WantsUpstream() {
 			ctx = noteUpstream(ctx, x)
 		}
 		return g.Forward.ServeDNS(ctx, w, r)
@@ -139,22 +139,25 @@ func upstreamsOfBlock(b *Block, c *dnsserver.Config) (f blockUpstreams) {
 // checks the server every half second, until the server answers.
 const failedChecks = 2
 
-// Warnings warns of the servers that the forwards of the blocks ask and that do not answer.
-func (s *Server) Warnings() (all []api.Problem) {
+// ReportUpstreams adds the servers that the forwards of the blocks ask and that do not answer: to the problems
+// if a forward has no other server, else to the warnings.
+func (s *Server) ReportUpstreams(to *api.Status) {
 	for _, b := range s.upstreams {
 		for _, f := range b.forwards {
 			down, asked := downUpstreams(f)
 			if len(down) == 0 {
 				continue
 			}
-			text := fmt.Sprintf("forward asks %d servers, and of these do not answer: %s", asked, strings.Join(down, " "))
+			p := api.Problem{Code: api.CodeUpstreams, About: b.block.String()}
 			if len(down) == asked {
-				text = "no server that forward asks answers: " + strings.Join(down, " ")
+				p.Text = "no server that forward asks answers: " + strings.Join(down, " ")
+				to.Problems = append(to.Problems, p)
+				continue
 			}
-			all = append(all, api.Problem{Code: api.CodeUpstreams, About: b.block.String(), Text: text})
+			p.Text = fmt.Sprintf("forward asks %d servers, and of these do not answer: %s", asked, strings.Join(down, " "))
+			to.Warnings = append(to.Warnings, p)
 		}
 	}
-	return all
 }
 
 // downUpstreams returns the servers of a forward that do not answer, sorted, and how many it asks.

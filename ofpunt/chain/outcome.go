@@ -56,7 +56,7 @@ func (h *outcome) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 // outcomeOf returns the outcome of a query whose chain has returned code; 0 where there is an
 // answer or the server will write one.
 func outcomeOf(x *punt.Exchange, code int) int {
-	rcode, done := x.Outcome()
+	rcode, done := x.Unanswered()
 	if !done && plugin.ClientWrite(code) {
 		return punt.RcodeDropped
 	}

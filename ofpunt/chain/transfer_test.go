@@ -41,7 +41,7 @@ func TestZoneTransfersByBlock(t *testing.T) {
 		qtype          uint16
 		tcp, resumable bool
 		rcode, soas    int // rcode -1 for no answer
-		fate           string
+		outcome        string
 		forwarded      int
 	}{
 		{"its zone", service, "red", "corp.test.", dns.TypeAXFR, tcp, false, 0, 2, answered, 0},
@@ -72,7 +72,7 @@ func TestZoneTransfersByBlock(t *testing.T) {
 			var owners ports.Owners
 			intake := punt.NewIntake(punt.Bridge{
 				Name: rig.Options.Name, Tally: metric.NewTally(rig.Options.Name), Ports: &owners,
-				Refusals: new(refusals.ThrottleLog), Watch: new(watch.Feed), Conn: new(atomic.Pointer[openflow.Conn]), Draining: new(atomic.Bool),
+				Refusals: new(refusals.Ledger), Watch: new(watch.Feed), Conn: new(atomic.Pointer[openflow.Conn]), Draining: new(atomic.Bool),
 			})
 			defer intake.Close()
 			s := punt.NewServer(rig.Config(guests.NewRules(rig.Options.Config), nil))
@@ -101,8 +101,8 @@ func TestZoneTransfersByBlock(t *testing.T) {
 			if got.Answer != nil {
 				rcode, soas = got.Answer.Rcode, strings.Count(fmt.Sprint(got.Answer.Answer), "\tSOA\t")
 			}
-			if fate := got.Fate.Result + " " + got.Fate.Reason; rcode != tt.rcode || soas != tt.soas || fate != tt.fate {
-				t.Errorf("rcode %d, %d SOA records, %s, want %d, %d, %s: %+v", rcode, soas, fate, tt.rcode, tt.soas, tt.fate, got)
+			if outcome := got.Outcome.Result + " " + got.Outcome.Reason; rcode != tt.rcode || soas != tt.soas || outcome != tt.outcome {
+				t.Errorf("rcode %d, %d SOA records, %s, want %d, %d, %s: %+v", rcode, soas, outcome, tt.rcode, tt.soas, tt.outcome, got)
 			}
 			if forwarded != tt.forwarded {
 				t.Errorf("forward was asked %d times, want %d", forwarded, tt.forwarded)

@@ -13,7 +13,7 @@ import (
 )
 
 // *forward* names its upstream only in a tag of a span, below the span of a trace. So *forward* gets a span
-// while a client watches: the span of *trace* if there is one.
+// while somebody wants to know: the span of *trace* if there is one.
 
 // noteUpstream returns a context by which *forward* gives s its upstream, before *forward* asks.
 func noteUpstream(ctx context.Context, s origin.UpstreamSetter) context.Context {

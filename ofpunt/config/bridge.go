@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/coredns/caddy"
+	"github.com/miekg/dns"
 
 	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/internal/endpoint"
@@ -57,6 +58,9 @@ type Bridge struct {
 	TLS            endpoint.TLSFiles
 	// Control is the path of the control socket, empty for none.
 	Control string
+	// Why is the zone in which a guest may ask what has become of its last queries, fully qualified and in lower
+	// case, empty for none.
+	Why string
 }
 
 // Overload is what a query over a limit gets.
@@ -212,6 +216,7 @@ var properties = map[string]func(*Bridge, []string) error{
 	"cache_share":    parseCacheShare,
 	"metrics":        parseMetrics,
 	"control":        parseControl,
+	"why":            parseWhy,
 }
 
 func oneEndpoint(args []string) (endpoint.Endpoint, error) {
@@ -370,6 +375,26 @@ func parseGrace(o *Bridge, args []string) (err error) {
 		return d >= 0 && d <= maxGrace
 	})
 	return err
+}
+
+// defaultWhy is the zone of the property why without one.
+const defaultWhy = "why.puntdns."
+
+func parseWhy(o *Bridge, args []string) error {
+	const want = "expected no word, or the zone in which a guest asks"
+	switch len(args) {
+	case 0:
+		o.Why = defaultWhy
+		return nil
+	case 1:
+	default:
+		return fmt.Errorf("%v: %s", args, want)
+	}
+	if _, ok := dns.IsDomainName(args[0]); !ok || dns.Fqdn(args[0]) == "." {
+		return fmt.Errorf("%q: %s", args[0], want)
+	}
+	o.Why = strings.ToLower(dns.Fqdn(args[0]))
+	return nil
 }
 
 // parseDuration parses the only word of a property. want is what the error says was expected,

@@ -34,6 +34,8 @@ func TestParseBlock(t *testing.T) {
 			o.OVSDB = endpoint.Endpoint{Network: "tcp", Address: "127.0.0.1:6640"}
 		})},
 		{"chassis", "ofpunt br-int {\n chassis hv1\n}", with(func(o *Bridge) { o.Chassis = "hv1" })},
+		{"why", "ofpunt br-int {\n why\n}", with(func(o *Bridge) { o.Why = "why.puntdns." })},
+		{"why with a zone", "ofpunt br-int {\n why Why.Cloud.Test\n}", with(func(o *Bridge) { o.Why = "why.cloud.test." })},
 		{"control", "ofpunt br-int {\n control unix:/run/puntdns/control.sock\n}", with(func(o *Bridge) { o.Control = "/run/puntdns/control.sock" })},
 		{"hijack", "ofpunt br-int {\n address any\n}", with(func(o *Bridge) { o.ResolversGiven, o.Resolvers = true, nil })},
 		{"addresses", "ofpunt br-int {\n address 10.0.0.2 [fd00::2]:5353\n}", with(func(o *Bridge) {
@@ -105,6 +107,9 @@ func TestParseBlockRefuses(t *testing.T) {
 		{"placement table without one", "placement table", nil},
 		{"placement table out of range", "placement table 256", nil},
 		{"placement table, priority out of range", "placement table 60 65536", nil},
+		{"why with the root", "why .", nil},
+		{"why with no name", "why a..b", nil},
+		{"why with two zones", "why a b", nil},
 		{"no control", "control", nil},
 		{"control by TCP", "control tcp:127.0.0.1:80", nil},
 		{"a relative control", "control unix:control.sock", nil},

@@ -4,7 +4,7 @@
 // difference: the flows of package placement, the meters that limit guests, and the lease flow's
 // lease. It knows nothing of DNS, of Corefiles and of databases.
 //
-//	owner ──Desired, Beat, Withdraw──► Reconciler ──event──► machine
+//	owner ──Desired, Heartbeat, Withdraw──► Reconciler ──event──► machine
 //	worker ──ProbeBack───────────────►   │  ▲  ▲               │
 //	reader ──FlowUpdate──────────────►   │  │  └──command──────┘
 //	                                     │  │

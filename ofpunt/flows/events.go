@@ -26,8 +26,8 @@ type reply struct {
 	Stats    []openflow.MeterStats
 }
 
-// Beat comes every third of the lease.
-type Beat struct{}
+// Heartbeat comes every third of the lease.
+type Heartbeat struct{}
 
 // probeBack is a probe that has come back.
 type probeBack struct{ Token uint64 }
@@ -41,7 +41,7 @@ type Withdraw struct{}
 func (Desired) event()     {}
 func (flowUpdates) event() {}
 func (reply) event()       {}
-func (Beat) event()        {}
+func (Heartbeat) event()   {}
 func (probeBack) event()   {}
 func (retry) event()       {}
 func (Withdraw) event()    {}

@@ -19,9 +19,9 @@ type lease struct {
 	overdue bool
 }
 
-// beat returns the token of a new probe, and reports whether it is news that the one
+// heartbeat returns the token of a new probe, and reports whether it is news that the one
 // before is missing.
-func (l *lease) beat(now time.Time, random *rand.Rand) (token uint64, missed bool) {
+func (l *lease) heartbeat(now time.Time, random *rand.Rand) (token uint64, missed bool) {
 	late := l.token != 0
 	missed = late && !l.overdue
 	l.overdue = late

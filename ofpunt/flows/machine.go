@@ -164,8 +164,8 @@ func (m *machine) step(now time.Time, e Event) []command {
 		m.flowUpdates(e.Updates)
 	case reply:
 		m.replied(e)
-	case Beat:
-		m.beat()
+	case Heartbeat:
+		m.heartbeat()
 	case probeBack:
 		m.probeBack(e.Token)
 	case retry:

@@ -58,7 +58,7 @@ func newModel(t *testing.T, seed uint64) *model {
 		t: t, r: rand.New(rand.NewPCG(seed, 7)), sw: newFakeSwitch(epoch.Add(time.Hour)),
 		beats: map[*process]time.Time{}, stalled: map[*process]time.Time{},
 		want: Want{
-			Kind: placement.OVN, Settled: true, Limited: true, Beat: modelBeat,
+			Kind: placement.OVN, Settled: true, Limited: true, Heartbeat: modelBeat,
 			Service: placement.Service{
 				Addresses: []netip.AddrPort{netip.MustParseAddrPort("169.254.169.254:53")},
 				Neighbors: true, ControllerID: 77, Lease: 15,
@@ -188,7 +188,7 @@ func (m *model) live(p *process) {
 		p.step(retry{})
 	case !m.sw.now.Before(m.beats[p]):
 		m.beats[p] = m.sw.now.Add(modelBeat)
-		p.step(Beat{})
+		p.step(Heartbeat{})
 	case m.r.IntN(2) == 0:
 		m.desire(p)
 	}

@@ -84,7 +84,7 @@ func (m *machine) owns() bool {
 	}
 	s.collision = false
 	before := t.yielding
-	switch t.step(m.now, s.lease(), s.highest, takeOverDelay(m.want.Beat, m.random), m.random) {
+	switch t.step(m.now, s.lease(), s.highest, takeOverDelay(m.want.Heartbeat, m.random), m.random) {
 	case yield:
 		if m.status != yielding {
 			m.status, m.guests, m.flows = yielding, 0, 0

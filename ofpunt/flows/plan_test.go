@@ -16,7 +16,7 @@ import (
 // manyGuests is what should stand for n guests.
 func manyGuests(n int) *Want {
 	w := &Want{
-		Settled: true, Kind: placement.OVN, Beat: 5 * time.Second, Limited: true, Stage: Stage{22, []uint32{0xaa}},
+		Settled: true, Kind: placement.OVN, Heartbeat: 5 * time.Second, Limited: true, Stage: Stage{22, []uint32{0xaa}},
 		Service: placement.Service{
 			Addresses: []netip.AddrPort{netip.MustParseAddrPort("169.254.169.254:53"), netip.MustParseAddrPort("[fd00::254]:53")},
 			Neighbors: true, ControllerID: 77, Lease: 15,

@@ -6,17 +6,17 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 )
 
-// beat sends a probe through the switch, if a flow of this process is there to bring it back. It begins the
+// heartbeat sends a probe through the switch, if a flow of this process is there to bring it back. It begins the
 // work that is due at a heartbeat.
-func (m *machine) beat() {
+func (m *machine) heartbeat() {
 	m.stage.again()
 	if !m.placedBefore && !m.observed.hasLease(m.generation()) || len(m.observed.flows) == 0 || m.memory.ownership.yielding || m.withdrawing || m.want == nil {
 		m.lease.cancel()
 		return
 	}
-	token, missed := m.lease.beat(m.now, m.random)
+	token, missed := m.lease.heartbeat(m.now, m.random)
 	if missed {
-		m.do(ProbeMissed{m.want.Beat})
+		m.do(ProbeMissed{m.want.Heartbeat})
 	}
 	m.do(sendProbe{token})
 	m.countDue = m.want.Limited && m.meters.known && m.meters.last > 0

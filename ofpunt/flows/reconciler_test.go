@@ -55,7 +55,7 @@ func (c *conn) Write(b []byte, _ openflow.When, _ bool) error {
 
 func wanted() flows.Desired {
 	return flows.Desired{Want: &flows.Want{
-		Settled: true, Kind: placement.Table, Table: 60, Priority: 102, Beat: 5 * time.Second,
+		Settled: true, Kind: placement.Table, Table: 60, Priority: 102, Heartbeat: 5 * time.Second,
 		Service: placement.Service{Addresses: []netip.AddrPort{netip.MustParseAddrPort("169.254.169.254:53")}, ControllerID: 7, Lease: 15},
 		Guests:  []flows.Guest{{Guest: placement.Guest{Key: placement.Key{Port: 3}}}},
 	}}
@@ -106,7 +106,7 @@ func TestProbeToken(t *testing.T) {
 	if r.ProbeBack(0); came() {
 		t.Error("a probe that nobody has sent")
 	}
-	if err := r.Handle(t.Context(), flows.Beat{}); err != nil {
+	if err := r.Handle(t.Context(), flows.Heartbeat{}); err != nil {
 		t.Fatal(err)
 	}
 	token := probed(t, c)
@@ -145,15 +145,15 @@ func TestProbeWithoutRoom(t *testing.T) {
 	r, c, reports := placed(t)
 	c.writeErr = openflow.ErrQueueFull
 	for range 3 {
-		if err := r.Handle(t.Context(), flows.Beat{}); err != nil {
+		if err := r.Handle(t.Context(), flows.Heartbeat{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if want := []flows.Report{flows.ProbeMissed{Beat: 5 * time.Second}}; !slices.Equal(*reports, want) {
+	if want := []flows.Report{flows.ProbeMissed{Heartbeat: 5 * time.Second}}; !slices.Equal(*reports, want) {
 		t.Errorf("reports %v, want %v", *reports, want)
 	}
 	c.writeErr = nil
-	if err := r.Handle(t.Context(), flows.Beat{}); err != nil {
+	if err := r.Handle(t.Context(), flows.Heartbeat{}); err != nil {
 		t.Fatal(err)
 	}
 	*reports = nil
@@ -162,7 +162,7 @@ func TestProbeWithoutRoom(t *testing.T) {
 		t.Errorf("reports %v, %v", *reports, err)
 	}
 	c.writeErr = errors.New("gone")
-	if err := r.Handle(t.Context(), flows.Beat{}); !errors.Is(err, c.writeErr) {
+	if err := r.Handle(t.Context(), flows.Heartbeat{}); !errors.Is(err, c.writeErr) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -170,7 +170,7 @@ func TestProbeWithoutRoom(t *testing.T) {
 // A renewal that fails is told, and the connection goes on.
 func TestRenewFails(t *testing.T) {
 	r, c, reports := placed(t)
-	if err := r.Handle(t.Context(), flows.Beat{}); err != nil {
+	if err := r.Handle(t.Context(), flows.Heartbeat{}); err != nil {
 		t.Fatal(err)
 	}
 	r.ProbeBack(probed(t, c))
@@ -194,7 +194,7 @@ func TestProbeWithoutRenewal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, c, reports := placed(t)
-			if err := r.Handle(t.Context(), flows.Beat{}); err != nil {
+			if err := r.Handle(t.Context(), flows.Heartbeat{}); err != nil {
 				t.Fatal(err)
 			}
 			if err := r.Handle(t.Context(), tt.event); err != nil {

@@ -48,7 +48,7 @@ type (
 	// ProbeTook: a probe has come back. ProbeMissed: one has not come back by the next
 	// beat; the lease flow is not renewed until ProbesBack.
 	ProbeTook   struct{ Time time.Duration }
-	ProbeMissed struct{ Beat time.Duration }
+	ProbeMissed struct{ Heartbeat time.Duration }
 	ProbesBack  struct{}
 	// MetersRefused: limits are not enforced. MetersShort: not for some guests, as
 	// there is room for so many meters only. MetersEnforced: they are again.

@@ -138,7 +138,7 @@ func (s *script) run(words []string) {
 	case "updates":
 		s.rest(p)
 	case "beat":
-		p.step(Beat{})
+		p.step(Heartbeat{})
 		s.rest(p)
 	case "echo":
 		p.step(probeBack{p.token})
@@ -207,7 +207,7 @@ func (s *script) want(p *process, words []string) {
 	w, ok := s.wants[p.name]
 	if !ok {
 		w = Want{
-			Settled: true, Kind: placement.OVN, Beat: 5 * time.Second, Limited: true,
+			Settled: true, Kind: placement.OVN, Heartbeat: 5 * time.Second, Limited: true,
 			Stage: Stage{22, []uint32{0xaa}},
 			Service: placement.Service{
 				Addresses: []netip.AddrPort{netip.MustParseAddrPort("169.254.169.254:53")},

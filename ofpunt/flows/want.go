@@ -35,8 +35,8 @@ type Want struct {
 	// Limited is set if guests can have a Limit: then a switch without meters is
 	// reported.
 	Limited bool
-	// Beat is the time between two beats, a third of the lease.
-	Beat time.Duration
+	// Heartbeat is the time between two beats, a third of the lease.
+	Heartbeat time.Duration
 }
 
 // Stage is the stage ls_in_dns_lookup of OVN's logical pipeline in the Southbound database. The switch shows

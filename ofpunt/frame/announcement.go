@@ -4,7 +4,7 @@ package frame
 
 import "encoding/binary"
 
-// etherRARP and rarpRequest are those of RFC 903, which takes the format from ARP.
+// etherRARP and rarpRequest are from RFC 903, which takes the format from ARP.
 const (
 	etherRARP   = 0x8035
 	rarpRequest = 3

@@ -31,8 +31,7 @@ type content struct {
 	ipv4   bool
 }
 
-// decode decodes the headers, up to and without that of proto. The caller decodes the
-// ports, and calls setPorts.
+// decode decodes the headers before the header of proto. The caller decodes the ports, and calls setPorts.
 func (e *Ends) decode(b []byte, proto uint8) (content, error) {
 	etherType, tag, rest, err := link(b)
 	if err != nil {

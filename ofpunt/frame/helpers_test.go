@@ -15,7 +15,7 @@ var (
 	tag100      = frame.Tag{Tagged: true, VLAN: 100, Priority: 0xb000}
 )
 
-// onesComplement is the sum of RFC 1071 as the RFC has it, 16 bits at a time.
+// onesComplement is the sum of RFC 1071, 16 bits at a time.
 func onesComplement(parts ...[]byte) uint16 {
 	var acc uint32
 	for _, b := range parts {
@@ -100,7 +100,7 @@ func udp6Sum(b []byte) []byte { return sum6(17, 6)(b) }
 func icmpSum(b []byte) []byte { return sum6(58, 2)(b) }
 func tcp6Sum(b []byte) []byte { return sum6(6, 16)(b) }
 
-// length6 sets the IPv6 payload length to what is there.
+// length6 sets the IPv6 payload length to the length of the payload.
 func length6(b []byte) []byte {
 	binary.BigEndian.PutUint16(b[18:], uint16(len(b)-54))
 	return b

@@ -17,10 +17,9 @@ type Neighbor struct {
 	Kind   Kind       // KindARP or KindICMPv6
 }
 
-// Decode decodes the question in b. The error is a [Refusal]. Besides what is
-// malformed, it refuses questions whether an address is free (an ARP probe, a
-// solicitation from ::), since an answer would tell the asker that its own
-// address is a duplicate, and announcements of the sender's own address.
+// Decode decodes the question in b. The error is a [Refusal]. Decode refuses malformed packets, announcements
+// of the sender's own address, and questions whether an address is free (an ARP probe, a solicitation from
+// ::): after an answer to such a question the guest would take its own address for a duplicate.
 func (n *Neighbor) Decode(b []byte) error {
 	etherType, tag, rest, err := link(b)
 	if err != nil {

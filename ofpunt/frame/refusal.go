@@ -31,9 +31,8 @@ const (
 	IPLength Refusal = "ip-length"
 	// IPChecksum: the IPv4 header checksum is wrong.
 	IPChecksum Refusal = "ip-checksum"
-	// IPOptions: options that are malformed, that tell a node that does not know
-	// them to discard the packet (RFC 8200 section 4.2), or that source-route an
-	// IPv4 packet (RFC 7126 section 4.3).
+	// IPOptions: options that are malformed, that require unknowing nodes to discard the packet (RFC 8200
+	// section 4.2), or that source-route an IPv4 packet (RFC 7126 section 4.3).
 	IPOptions Refusal = "ip-options"
 	// ExtensionHeaders: an IPv6 extension header that is cut off or stands where
 	// it must not, or too many of them.
@@ -41,8 +40,8 @@ const (
 	// RoutingHeader: an IPv6 packet that has further segments to visit, so that
 	// its destination address is not where it goes.
 	RoutingHeader Refusal = "routing-header"
-	// Fragment: a part of a packet. Never reassembled: nothing here could tell
-	// the parts of two tenants from each other.
+	// Fragment: a part of a packet. It is never reassembled, as the parts of two tenants can't be
+	// distinguished.
 	Fragment Refusal = "fragment"
 	// Protocol: not the protocol that the decoder takes.
 	Protocol Refusal = "protocol"
@@ -77,8 +76,8 @@ const (
 	HopLimit Refusal = "hop-limit"
 	// NDFormat: a neighbour solicitation with a wrong code, length or option.
 	NDFormat Refusal = "nd-format"
-	// AddressProbe: somebody asks whether an address is free: ARP from 0.0.0.0
-	// (RFC 5227) or a solicitation from :: (RFC 4862 section 5.4).
+	// AddressProbe: a question whether an address is free: ARP from 0.0.0.0 (RFC 5227) or a solicitation from
+	// :: (RFC 4862 section 5.4).
 	AddressProbe Refusal = "address-probe"
 	// Gratuitous: an announcement of the sender's own address.
 	Gratuitous Refusal = "gratuitous"

@@ -64,7 +64,7 @@ func (e *Ends) AppendDatagram(dst, payload []byte, tagged bool) ([]byte, error) 
 	copy(d[udpLen:], payload)
 	check := ^fold(sum(add(pseudo, protoUDP+uint32(len(d))), d))
 	if check == 0 {
-		// RFC 768: 0 says that there is none.
+		// A checksum of 0 means that there is none (RFC 768).
 		check = 0xffff
 	}
 	binary.BigEndian.PutUint16(d[6:], check)

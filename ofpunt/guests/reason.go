@@ -16,6 +16,7 @@ const (
 	NotHere       Code = "not-here"
 	NoResolver    Code = "no-resolver"
 	Unconfirmed   Code = "unconfirmed"
+	NotRead       Code = "not-read"
 	OtherType     Code = "other-type"
 	OfNeutron     Code = "of-neutron"
 	DeadVLAN      Code = "dead-vlan"
@@ -43,7 +44,8 @@ var reasons = map[Code]reasonRow{
 	NotHere:       {"{}", false, ""},
 	NoResolver:    {"it has no resolver address: the databases give it none (address {})", false, ""},
 	Unconfirmed:   {"Southbound is not in sync, and the flows of ovn-controller do not confirm that the port is as in the saved snapshot, at this interface", false, ""},
-	OtherType:     {"its logical port is of a type that is no guest, such as a localport, or its row has not been read yet", true, ""},
+	NotRead:       {"OVN has not bound its logical port here; puntdns looks for the cause 10 s after the interface was plugged, or its iface-id set", true, ""},
+	OtherType:     {"its logical port is of a type that is no guest, such as a localport", true, ""},
 	OfNeutron:     {"it is of a DHCP agent or a router of Neutron's", true, ""},
 	DeadVLAN:      {"it has the tag 4095: Neutron's agent has not bound it, or cuts it off", false, remedyAgent},
 	NoTag:         {"it has no tag: Neutron's agent has not bound it", false, remedyAgent},

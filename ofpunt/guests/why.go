@@ -15,7 +15,8 @@ import (
 // Known is the state of a bridge that WhyNot needs beside the Book.
 type Known struct {
 	Bridge string
-	// NotHere has, by external_ids:iface-id, why a logical port is not a guest here, as the databases say.
+	// NotHere has, by external_ids:iface-id, why a logical port is not a guest here, as the databases say. The text is
+	// empty for a port of a type that is never a guest. A port that has not been looked up yet has no entry.
 	NotHere map[string]string
 	// Unconfirmed is set while the flows of ovn-controller do not confirm the saved snapshot.
 	Unconfirmed bool
@@ -41,14 +42,16 @@ func (b Book) WhyNot(i *vswitch.Interface, k *Known) Reason {
 		}
 	}
 	if text, ok := k.NotHere[i.IfaceID]; ok {
+		if text == "" {
+			return Reason{Code: OtherType}
+		}
 		return Reason{NotHere, text}
 	}
 	if b.snapshot == nil {
 		return Reason{Code: PluggedNow}
 	}
 	switch p := b.snapshot.PortByName(i.IfaceID); {
-	case p == nil:
-	case b.rules.Serves(p):
+	case p != nil && b.rules.Serves(p):
 		if b.withoutResolver(p) {
 			return Reason{NoResolver, b.rules.perGuestWords()}
 		}
@@ -56,7 +59,7 @@ func (b Book) WhyNot(i *vswitch.Interface, k *Known) Reason {
 	case k.Unconfirmed:
 		return Reason{Code: Unconfirmed}
 	}
-	return Reason{Code: OtherType}
+	return Reason{Code: NotRead}
 }
 
 // whyNotLocal returns why an interface is no guest without OVN in the switch; zero if it may be a guest.

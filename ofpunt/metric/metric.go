@@ -96,6 +96,7 @@ const (
 // Values of the label reason: why that becomes of it. Further ones are frame.Refusal.
 const (
 	ReasonChain        = "chain"         // the plugins answered, or passed it through
+	ReasonWhy          = "why"           // what a guest has asked of its own queries, by the property why
 	ReasonNoBlock      = "no-block"      // no block takes the name or the asker: REFUSED, or resumed in hijack mode
 	ReasonDeadline     = "deadline"      // no answer in time: SERVFAIL
 	ReasonOverload     = "overload"      // over max_concurrent

@@ -10,25 +10,47 @@ const nxastRegLoad = 7
 func Loaded(instructions []byte, n int) (metadata uint64, register uint32, ok bool) {
 	var hasMetadata, hasRegister bool
 	metadataField, registerField := Metadata(0), Reg(n, 0)
-	load := func(f Field) {
+	ok = eachInstruction(instructions, func(f Field) {
 		switch {
-		case f.class == metadataField.class && f.id == metadataField.id && f.size == 8:
+		case f.isPartOf(metadataField):
 			metadata, hasMetadata = be.Uint64(f.value[:]), !f.masked
-		case f.class == registerField.class && f.id == registerField.id && f.size == 4:
+		case f.isPartOf(registerField):
 			register, hasRegister = be.Uint32(f.value[:]), !f.masked
 		}
+	})
+	if !ok {
+		return 0, 0, false
 	}
-	for b := instructions; len(b) >= 8; {
+	return metadata, register, hasMetadata && hasRegister
+}
+
+// SetsBits reports whether the actions of a flow, FlowStats.Instructions, set a bit of register n.
+func SetsBits(instructions []byte, n int) (sets bool) {
+	register := Reg(n, 0)
+	ok := eachInstruction(instructions, func(f Field) {
+		sets = sets || f.isPartOf(register) && be.Uint32(f.value[:]) != 0
+	})
+	return ok && sets
+}
+
+// isPartOf reports whether f is the field of, or with a mask a part of it.
+func (f Field) isPartOf(of Field) bool {
+	return f.class == of.class && f.id == of.id && f.size == of.size
+}
+
+// eachInstruction calls load for each field that the actions of a flow load. It reports whether these could be read.
+func eachInstruction(b []byte, load func(Field)) bool {
+	for len(b) >= 8 {
 		typ, length := be.Uint16(b), int(be.Uint16(b[2:]))
 		if length < 8 || length > len(b) {
-			return 0, 0, false
+			return false
 		}
 		if typ == instrApplyActions && !eachLoad(b[8:length], load) {
-			return 0, 0, false
+			return false
 		}
 		b = b[length:]
 	}
-	return metadata, register, hasMetadata && hasRegister
+	return true
 }
 
 // eachLoad calls load for each field that actions load, with a mask if that is not the whole field.

@@ -49,6 +49,22 @@ func TestLoaded(t *testing.T) {
 	}
 }
 
+// The flow by which ovn-controller marks a packet, or clears the mark, as Open vSwitch 3.1 tells it.
+func TestSetsBits(t *testing.T) {
+	for instructions, want := range map[string]bool{
+		"0004 0020 00000000 0019 0018 00011508 00001000 00001000 0000 0000 0000 0000": true, // set_field:0x1000/0x1000->reg10
+		"0004 0020 00000000 0019 0018 00011508 00000000 00001000 0000 0000 0000 0000": false,
+		"0004 0020 00000000 0019 0018 00011d08 00001000 00001000 0000 0000 0000 0000": false, // reg14
+		"0004 0020 00000000 ffff 0018 00002320 0007 0300 00011404 0000000000000001":   true,  // load:1->reg10[12]
+		"0004 0020 00000000 0019 0018 00011508":                                       false,
+		"":                                                                            false,
+	} {
+		if got := SetsBits(unhex(t, instructions), 10); got != want {
+			t.Errorf("%s: %v", instructions, got)
+		}
+	}
+}
+
 func FuzzLoaded(f *testing.F) {
 	add(f, "0004 0028 00000000 0019 0010 80000408 0000000000000005 0019 0010 00011c04 00000007 00000000",
 		"0004 0038 00000000 ffff 0018 00002320 0007 001f 00011c04 0000000000000007 ffff 0018 00002320 0021 000000000000 00011c04 00000007")

@@ -57,10 +57,10 @@ func (c *Conn) watchReader() error {
 // during the handshake.
 func (c *Conn) ReadAt() time.Time { return c.readAt }
 
-// Then has the reader run t as soon as the calling handler has returned: for work that takes less time than
+// RunAfterRead has the reader run t as soon as the calling handler has returned: for work that takes less time than
 // another goroutine needs to wake up. If a task blocks, it continues while another goroutine becomes the
 // reader. Only a handler may call it.
-func (c *Conn) Then(t Task) { c.nextTask = t }
+func (c *Conn) RunAfterRead(t Task) { c.nextTask = t }
 
 // NoteDispatched says that the calling handler or task has left work to another goroutine: that runs before the
 // reader reads on behind a batch of messages. Where a batch has left nothing to others, to let them run

@@ -73,7 +73,7 @@ func TestTasks(t *testing.T) {
 							calls <- fmt.Sprintf("%d read", n)
 							i := n
 							n++
-							c.Then(numbered{i, func() {
+							c.RunAfterRead(numbered{i, func() {
 								time.Sleep(tt.duration(i))
 								calls <- fmt.Sprintf("%d done", i)
 							}})
@@ -146,7 +146,7 @@ func TestYield(t *testing.T) {
 						i := n % tt.packetIns
 						n++
 						tt.handler(c, i)
-						c.Then(numbered{i, func() { tt.task(c, i) }})
+						c.RunAfterRead(numbered{i, func() { tt.task(c, i) }})
 					}})
 				}()
 				time.Sleep(time.Minute)
@@ -240,7 +240,7 @@ func TestTaskOutlivesConnection(t *testing.T) {
 		release, done := make(chan struct{}), make(chan struct{})
 		c, served := serveTasks(t, 1, func(c *Conn) Handler {
 			return Handler{PacketIn: func(*PacketIn) {
-				c.Then(numbered{0, func() { <-release; close(done) }})
+				c.RunAfterRead(numbered{0, func() { <-release; close(done) }})
 			}}
 		})
 		time.Sleep(2 * taskTime)
@@ -273,7 +273,7 @@ func TestReadAt(t *testing.T) {
 		go func() {
 			served <- c.Serve(Handler{PacketIn: func(*PacketIn) {
 				got = append(got, c.ReadAt().Sub(began))
-				c.Then(numbered{0, func() { time.Sleep(taskTime / 2) }})
+				c.RunAfterRead(numbered{0, func() { time.Sleep(taskTime / 2) }})
 			}})
 		}()
 		time.Sleep(4 * apart)

@@ -8,8 +8,8 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/refusals"
 )
 
-// properties are the values of the label property by what was refused.
-var properties = map[refusals.Kind]string{
+// Properties are the values of the metrics' label property, by what was refused.
+var Properties = map[refusals.Kind]string{
 	refusals.Rate:        metric.PropertyRate,
 	refusals.Concurrent:  metric.PropertyConcurrent,
 	refusals.Overload:    metric.PropertyOverload,
@@ -41,7 +41,7 @@ func (s *sender) network() metric.Network {
 }
 
 func (b *Bridge) refused(g refusals.Guest, n metric.Network, kind refusals.Kind, count uint64) {
-	b.Tally.NetworkRefused(n, properties[kind], count)
+	b.Tally.NetworkRefused(n, Properties[kind], count)
 	if b.Refusals != nil {
 		b.Refusals.Add(g, kind, count)
 	}

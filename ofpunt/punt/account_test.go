@@ -31,7 +31,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newLimitRig(t, nil)
-			var ledger refusals.ThrottleLog
+			var ledger refusals.Ledger
 			b := &r.channel.intake.bridge
 			b.Refusals = &ledger
 			b.Tally.SetNetworks(map[metric.Network]struct{}{{Switch: "b"}: {}})

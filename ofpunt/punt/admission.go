@@ -120,8 +120,8 @@ func (a *admission) reserve(x *Exchange, concurrentGuest int) (reason string) {
 	if isConcurrent(limit) {
 		concurrentGuest, ofLimit = limit.ConcurrentGuest, countOf(c.limits, limit.Name)
 	}
-	use := share.Use{All: int(c.all.Load()), Network: int(network.n.Load()), Owner: int(g.n.Load())}
-	switch bound := (share.Limit{All: len(a.slots), Owner: concurrentGuest}).Exceeded(use, 1); {
+	use := share.Usage{All: int(c.all.Load()), Network: int(network.n.Load()), Owner: int(g.n.Load())}
+	switch bound := (share.Capacity{All: len(a.slots), Owner: concurrentGuest}).Exceeded(use, 1); {
 	case bound == share.OfOwner:
 		return metric.ReasonPortLimit
 	case ofLimit != nil && int(ofLimit.n.Load()) >= limit.Concurrent:

@@ -41,10 +41,10 @@ type TestResult struct {
 	// query is for a resolver address of the guest. No chain is asked unless both are.
 	Origin                 origin.Origin
 	Identified, IsResolver bool
-	// Answer is what the guest gets, nil for none. It is resumed, if that is its fate, to the
+	// Answer is what the guest gets, nil for none. It is resumed, if that is its outcome, to the
 	// address that it is for.
-	Answer *dns.Msg
-	Fate   origin.Fate
+	Answer  *dns.Msg
+	Outcome origin.Outcome
 	// Done is closed when the chain has returned. That is not so yet behind the deadline, when
 	// the guest has its answer.
 	Done <-chan struct{}
@@ -65,7 +65,7 @@ func (in *Intake) Ask(s *Server, q *TestQuery) TestResult {
 	var u frame.UDP
 	if err := u.Decode(q.In.Data); err != nil {
 		close(done)
-		v.Fate = origin.Fate{Result: metric.Dropped, Reason: refusal(err)}
+		v.Outcome = origin.Outcome{Result: metric.Dropped, Reason: refusal(err)}
 		return v
 	}
 	x.payload = u.Payload
@@ -90,7 +90,7 @@ func (in *Intake) Ask(s *Server, q *TestQuery) TestResult {
 		defer close(done)
 		defer s.admission.explained.CompareAndSwap(x, nil)
 		defer x.end()
-		if x.judge() {
+		if x.validate() {
 			x.askIn(q.Context)
 		}
 	}()
@@ -102,7 +102,7 @@ func (in *Intake) Ask(s *Server, q *TestQuery) TestResult {
 		t.late.Store(true)
 		x.expire()
 	}
-	v.Fate, _ = x.Fate()
+	v.Outcome, _ = x.Outcome()
 	v.Answer = t.answer()
 	return v
 }

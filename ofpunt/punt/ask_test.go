@@ -84,7 +84,7 @@ func TestAsk(t *testing.T) {
 			if v.Answer != nil {
 				rcode = v.Answer.Rcode
 			}
-			if rcode != tt.rcode || v.Fate.Result != tt.result || v.Fate.Reason != tt.reason || v.Identified != tt.known || v.IsResolver != tt.isAsks {
+			if rcode != tt.rcode || v.Outcome.Result != tt.result || v.Outcome.Reason != tt.reason || v.Identified != tt.known || v.IsResolver != tt.isAsks {
 				t.Errorf("rcode %d, %+v", rcode, v)
 			}
 			if seen != nil && (seen.Port != "port-1" || seen.InPort != 5 || seen.MAC.String() != "02:00:00:00:00:01" || seen.Destination.String() != tt.server) {

@@ -9,6 +9,7 @@ import "sync"
 type buffer struct {
 	answer, frame, message []byte
 	rcode                  int // of answer, with the bits that are in its OPT record
+	answerer               answerer
 }
 
 // buffers is a pool of them.

@@ -75,12 +75,12 @@ type probe struct {
 // probe takes a probe of the lease on the reader's goroutine.
 func (c *Channel) probe(in *openflow.PacketIn) {
 	if token, ok := frame.ParseProbe(in.Data); ok {
-		c.leave(&probe{c, c.intake.server.Load(), time.Now(), token})
+		c.dispatch(&probe{c, c.intake.server.Load(), time.Now(), token})
 	}
 }
 
-// leave leaves to a worker what the reader is not to do by itself.
-func (c *Channel) leave(t task) {
+// dispatch leaves to a worker what the reader is not to do by itself.
+func (c *Channel) dispatch(t task) {
 	c.intake.workers.serve(t)
 	c.conn.NoteDispatched()
 }

@@ -10,7 +10,6 @@ import (
 	"net"
 	"runtime/debug"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/puntdns/puntdns/ofpunt/metric"
@@ -75,7 +74,7 @@ func (in *Intake) accept() {
 			return
 		}
 		c := newConnection(in, conn)
-		if first, ok := conn.TakeRequest().(*firstFate); ok {
+		if first, ok := conn.TakeRequest().(*firstRecord); ok {
 			first.handOver(c)
 		}
 		in.done.Go(c.serve)
@@ -240,7 +239,7 @@ func (c *connection) query(payload []byte, reserved int, last bool) {
 	for {
 		s := c.intake.server.Load()
 		m := &message{connection: c, reserved: reserved, last: last}
-		m.users.Store(1)
+		m.init()
 		x := &m.exchange
 		x.init(s, m, &p.sender)
 		x.payload = payload
@@ -261,11 +260,8 @@ func (c *connection) query(payload []byte, reserved int, last bool) {
 
 // message is a DNS message of a connection, and the transport of its exchange.
 type message struct {
+	tcpQuery
 	connection *connection
-	exchange   Exchange
-	// users counts the goroutines that work on it: its chain, and the goroutine that answers at the deadline.
-	// The last one ends it.
-	users atomic.Int32
 	// reserved, in bytes, is what a long message holds of the stack's room for them.
 	reserved int
 	// last is set if the connection takes no further message.
@@ -275,7 +271,7 @@ type message struct {
 // run takes the message through its chain.
 func (m *message) run() {
 	defer m.exchange.end()
-	if m.exchange.judge() {
+	if m.exchange.validate() {
 		m.exchange.ask()
 	}
 }
@@ -290,46 +286,21 @@ func (x *Exchange) rejectMessage(reason string) {
 	x.reject(reason)
 }
 
-func (m *message) overTCP() bool { return true }
-
-func (m *message) resumable() bool { return false }
-
-func (m *message) resume() error { return errNotResumable }
-
 // send implements transport.
 func (m *message) send(b *buffer, deadline time.Time) error {
 	return m.connection.send(b, deadline)
 }
 
-// atDeadline calls answer on another goroutine: an answer waits for its turn on the connection, and other
-// queries at their deadline must not wait.
+// atDeadline implements transport.
 func (m *message) atDeadline(answer func()) {
-	if acquire(&m.users) {
-		m.connection.intake.done.Go(func() {
-			defer m.release()
-			answer()
-		})
-	}
+	m.answerBeside(&m.connection.intake.done, answer, m.release)
 }
 
-// release counts out a user. The last of them ends the message.
+// release ends the message after its last goroutine.
 func (m *message) release() {
-	if m.users.Add(-1) == 0 {
+	if m.leave() {
 		m.connection.conn.Release(m.reserved)
 		m.connection.end()
-	}
-}
-
-// acquire counts in a user, and reports whether there was one still.
-func acquire(users *atomic.Int32) bool {
-	for {
-		n := users.Load()
-		if n == 0 {
-			return false
-		}
-		if users.CompareAndSwap(n, n+1) {
-			return true
-		}
 	}
 }
 

@@ -76,7 +76,8 @@ type Exchange struct {
 
 	// block is the block that has taken the query, nil as long as none has.
 	block atomic.Pointer[Block]
-	// upstream is the server that a plugin has asked last. It is nil for none, and without a watcher.
+	// upstream is the server that a plugin has asked last. It is nil for none, and without a watcher and the property
+	// *why*.
 	upstream atomic.Pointer[netip.AddrPort]
 	// looped is set if forward would ask the guest itself.
 	looped atomic.Bool
@@ -84,8 +85,10 @@ type Exchange struct {
 	done atomic.Bool
 	// unanswered is the outcome once done is set without an answer; else 0.
 	unanswered atomic.Int32
-	// fate is what has become of the exchange, nil while that is not known.
-	fate atomic.Pointer[origin.Fate]
+	// answerer is who has answered. The caller that claims the exchange sets it.
+	answerer answerer
+	// outcome is what has become of the exchange, nil while that is not known.
+	outcome atomic.Pointer[origin.Outcome]
 }
 
 func (x *Exchange) init(s *Server, t transport, from *sender) {
@@ -180,51 +183,54 @@ func (x *Exchange) offersRecursion() bool {
 // unmatched reports whether no block has taken the query.
 func (x *Exchange) unmatched() bool { return x.block.Load() == nil }
 
+// WantsUpstream reports whether anything shows the server that a plugin asks.
+func (x *Exchange) WantsUpstream() bool { return x.watched() || x.server.lastQueries != nil }
+
 // SetUpstream implements origin.UpstreamSetter.
 func (x *Exchange) SetUpstream(server netip.AddrPort) {
-	if x.Watched() {
+	if x.WantsUpstream() {
 		kept := server // to be allocated here only
 		x.upstream.Store(&kept)
 	}
 }
 
-// Outcome reports whether the exchange is done, and what has become of it where that is no
-// answer: RcodeResumed or RcodeDropped, else 0.
-func (x *Exchange) Outcome() (rcode int, done bool) {
+// Unanswered reports whether the exchange is done. rcode is RcodeResumed or RcodeDropped if the guest has got no
+// answer, else 0.
+func (x *Exchange) Unanswered() (rcode int, done bool) {
 	if !x.done.Load() {
 		return 0, false
 	}
 	return int(x.unanswered.Load()), true
 }
 
-// Fate implements origin.Exchange.
-func (x *Exchange) Fate() (f origin.Fate, known bool) {
-	if p := x.fate.Load(); p != nil {
+// Outcome implements origin.Exchange.
+func (x *Exchange) Outcome() (f origin.Outcome, known bool) {
+	if p := x.outcome.Load(); p != nil {
 		return *p, true
 	}
 	return f, false
 }
 
-// Fates of most exchanges.
+// The outcomes of most exchanges.
 var (
-	answeredByChain = &origin.Fate{Result: metric.Answered, Reason: metric.ReasonChain}
-	resumedByChain  = &origin.Fate{Result: metric.Resumed, Reason: metric.ReasonChain}
+	answeredByChain = &origin.Outcome{Result: metric.Answered, Reason: metric.ReasonChain}
+	resumedByChain  = &origin.Outcome{Result: metric.Resumed, Reason: metric.ReasonChain}
 )
 
-// setFate sets the outcome of the exchange. rcode is the rcode of an answer that no plugin has written, else
+// setOutcome sets the outcome of the exchange. rcode is the rcode of an answer that no plugin has written, else
 // 0.
-func (x *Exchange) setFate(result, reason string, rcode int) {
+func (x *Exchange) setOutcome(result, reason string, rcode int) {
 	switch {
 	case reason == metric.ReasonChain && result == metric.Answered:
-		x.fate.Store(answeredByChain)
+		x.outcome.Store(answeredByChain)
 	case reason == metric.ReasonChain && result == metric.Resumed:
-		x.fate.Store(resumedByChain)
+		x.outcome.Store(resumedByChain)
 	default:
-		f := &origin.Fate{Result: result, Reason: reason, Rcode: rcode}
+		f := &origin.Outcome{Result: result, Reason: reason, Rcode: rcode}
 		if rcode != 0 {
 			f.At = time.Now()
 		}
-		x.fate.Store(f)
+		x.outcome.Store(f)
 	}
 }
 
@@ -256,19 +262,19 @@ func (x *Exchange) resume(reason string) error {
 		return err
 	}
 	x.unanswered.Store(RcodeResumed)
-	x.setFate(metric.Resumed, reason, 0)
-	x.count(metric.Resumed, reason, RcodeResumed)
+	x.setOutcome(metric.Resumed, reason, 0)
+	x.finish(metric.Resumed, reason, RcodeResumed)
 	return nil
 }
 
 // pass resumes the query if that may be, and counts it with result otherwise.
-func (x *Exchange) pass(result, reason string) {
+func (x *Exchange) resumeOrDrop(result, reason string) {
 	if x.transport.resumable() {
 		_ = x.resume(reason) // counted there
 		return
 	}
 	if x.claim() {
-		x.count(result, reason, RcodeDropped)
+		x.finish(result, reason, RcodeDropped)
 	}
 }
 
@@ -281,15 +287,15 @@ func (x *Exchange) drop(reason string) {
 
 // drops counts an exchange that has been claimed as dropped.
 func (x *Exchange) drops(reason string) {
-	x.setFate(metric.Dropped, reason, 0)
-	x.count(metric.Dropped, reason, RcodeDropped)
+	x.setOutcome(metric.Dropped, reason, 0)
+	x.finish(metric.Dropped, reason, RcodeDropped)
 }
 
 // refuse answers with an error without any plugin. In hijack mode it resumes the query instead: the server at
 // its destination may know better.
 func (x *Exchange) refuse(rcode int, reason string) {
 	if x.transport.resumable() && (x.server.hijack() || reason == metric.ReasonOrigin) {
-		x.pass(metric.Resumed, reason)
+		x.resumeOrDrop(metric.Resumed, reason)
 		return
 	}
 	x.replyError(rcode, metric.Refused, reason)
@@ -313,19 +319,21 @@ func (x *Exchange) replyError(rcode int, result, reason string) {
 		x.drop(metric.ReasonShort)
 		return
 	}
-	b.answer, b.rcode = answer, rcode
+	b.answer, b.rcode, b.answerer = answer, rcode, answerer{}
 	if x.transport.overTCP() {
 		b.answer = appendKeepalive(answer, x.promise(asksKeepalive(x.payload)))
 	}
 	_ = x.reply(b, result, reason, rcode) // counted there
 }
 
-// reply sends b.answer and counts it, unless the exchange has been dealt with before. rcode is as in setFate.
+// reply sends b.answer and counts it, unless the exchange has been dealt with before. rcode is as in setOutcome.
 func (x *Exchange) reply(b *buffer, result, reason string, rcode int) error {
 	if !x.claim() {
 		return errDone
 	}
-	x.setFate(result, reason, rcode) // sending may take long
+	x.answerer = b.answerer
+	x.store(result, reason, b.rcode)    // a guest that has its answer may ask at once
+	x.setOutcome(result, reason, rcode) // sending may take long
 	if x.from.channel.intake.bridge.Ports.Moved(x.from.owner, x.from.inPort) {
 		x.drops(metric.ReasonPort)
 		return nil
@@ -346,10 +354,16 @@ func (x *Exchange) replyMore(b *buffer) error {
 	return x.transport.send(b, x.arrived.Add(answerDeadline))
 }
 
+// finish stores and counts the outcome of an exchange without an answer. The arguments are the arguments of count.
+func (x *Exchange) finish(result, reason string, rcode int) {
+	x.store(result, reason, rcode)
+	x.count(result, reason, rcode)
+}
+
 // count counts the outcome of the exchange, and publishes it to watchers. rcode is the rcode of the answer,
 // or RcodeResumed or RcodeDropped. It is called once.
 func (x *Exchange) count(result, reason string, rcode int) {
-	if x.Watched() {
+	if x.watched() {
 		x.publish(result, reason, rcode)
 	}
 	x.from.count(result, reason)

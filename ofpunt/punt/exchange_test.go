@@ -30,7 +30,7 @@ func asked(t *testing.T, c *Channel, id uint16) *Exchange {
 	}
 	x.payload = bytes.Clone(x.payload)
 	x.payload[0], x.payload[1] = byte(id>>8), byte(id)
-	if !x.judge() {
+	if !x.validate() {
 		t.Fatal("the query is refused")
 	}
 	x.writer.init(x)

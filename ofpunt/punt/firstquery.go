@@ -16,19 +16,17 @@ import (
 // of its exchange. Most connections bring no other one. Then the query is all that there is of the
 // connection: it has no goroutine, and the reader runs it, or a worker, as if it had come over UDP.
 type firstQuery struct {
-	intake   *Intake
-	request  tcp.Request
-	exchange Exchange
-	// users counts the goroutines that work on it, as in message.
-	users atomic.Int32
+	tcpQuery
+	intake  *Intake
+	request tcp.Request
 	// runByReader is set while the reader of the connection to the switch runs the query.
 	runByReader atomic.Bool
-	fate        *firstFate
+	record      *firstRecord
 }
 
-// firstFate is what a connection is to know of its first query. It stays as long as a connection that is
+// firstRecord is what a connection is to know of its first query. It stays as long as a connection that is
 // not handed over, and refers to nothing of the query, whose memory is counted only until the answer.
-type firstFate struct {
+type firstRecord struct {
 	// mu guards what follows.
 	mu sync.Mutex
 	// connection is what the connection has become, nil before it was handed over.
@@ -51,12 +49,12 @@ func (in *Intake) takeFirst(request tcp.Request, payload []byte) bool {
 	query = bytes.Clone(query)
 	from := &request.Peer().(*peer).sender // there are no others
 	for {
-		f := &firstQuery{intake: in, request: request, fate: &firstFate{promised: -1}}
-		f.users.Store(1)
+		f := &firstQuery{intake: in, request: request, record: &firstRecord{promised: -1}}
+		f.init()
 		x := &f.exchange
 		x.init(s, f, from)
 		x.payload = query
-		request.Keep(f.fate)
+		request.Keep(f.record)
 		if reason := s.admission.admit(x, s.ConcurrentGuest); reason != "" {
 			x.countLimit(reason)
 			x.rejectMessage(reason)
@@ -87,33 +85,33 @@ func onlyMessage(payload []byte) (message []byte, ok bool) {
 func (f *firstQuery) Run() {
 	f.runByReader.Store(true)
 	x := &f.exchange
-	f.judge()
+	f.validate()
 	if x.ready.Load() && !x.isFound() {
 		f.runByReader.Store(false)
-		x.from.channel.leave((*judged)(f))
+		x.from.channel.dispatch((*validated)(f))
 		return
 	}
 	f.ask()
 }
 
-// judged is a first query for which judge has been called.
-type judged firstQuery
+// validated is a first query for which validate has been called.
+type validated firstQuery
 
-func (j *judged) run() { (*firstQuery)(j).ask() }
+func (v *validated) run() { (*firstQuery)(v).ask() }
 
 func (f *firstQuery) run() {
-	f.judge()
+	f.validate()
 	f.ask()
 }
 
-// judge does what needs no chain.
-func (f *firstQuery) judge() {
+// validate does what needs no chain.
+func (f *firstQuery) validate() {
 	x := &f.exchange
 	defer func() { x.panicked(recover()) }()
-	x.judge()
+	x.validate()
 }
 
-// ask has the chain answer, if judge has found a query for it.
+// ask has the chain answer, if validate has found a query for it.
 func (f *firstQuery) ask() {
 	defer f.exchange.end()
 	if f.exchange.ready.Load() {
@@ -122,7 +120,7 @@ func (f *firstQuery) ask() {
 }
 
 // handOver has the connection that there is now know of the query.
-func (f *firstFate) handOver(to *connection) {
+func (f *firstRecord) handOver(to *connection) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	to.before, to.promised = 1, f.promised
@@ -133,12 +131,6 @@ func (f *firstFate) handOver(to *connection) {
 		to.active = f.dealtWith
 	}
 }
-
-func (f *firstQuery) overTCP() bool { return true }
-
-func (f *firstQuery) resumable() bool { return false }
-
-func (f *firstQuery) resume() error { return errNotResumable }
 
 // send implements transport.
 func (f *firstQuery) send(b *buffer, deadline time.Time) error {
@@ -155,12 +147,12 @@ func (f *firstQuery) promise(idle time.Duration) int {
 		idle = 0
 	}
 	units := unitsOf(idle)
-	f.fate.promise(units)
+	f.record.promise(units)
 	return units
 }
 
 // promise records the timeout that an answer promises to the guest.
-func (f *firstFate) promise(units int) {
+func (f *firstRecord) promise(units int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.connection != nil {
@@ -170,27 +162,19 @@ func (f *firstFate) promise(units int) {
 	}
 }
 
-// atDeadline calls answer on another goroutine, as in message.
-func (f *firstQuery) atDeadline(answer func()) {
-	if acquire(&f.users) {
-		f.intake.done.Go(func() {
-			defer f.release()
-			answer()
-		})
-	}
-}
+// atDeadline implements transport.
+func (f *firstQuery) atDeadline(answer func()) { f.answerBeside(&f.intake.done, answer, f.release) }
 
-// release counts out a user. The last of them ends the query.
+// release ends the query after its last goroutine.
 func (f *firstQuery) release() {
-	if f.users.Add(-1) != 0 {
-		return
+	if f.leave() {
+		f.request.Done()
+		f.record.end()
 	}
-	f.request.Done()
-	f.fate.end()
 }
 
 // end records that the query has been dealt with.
-func (f *firstFate) end() {
+func (f *firstRecord) end() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.dealtWith = time.Now()

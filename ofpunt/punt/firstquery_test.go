@@ -204,7 +204,7 @@ func TestFirstIsHandedOver(t *testing.T) {
 // One that was dealt with before has the connection idle from then on.
 func TestFirstHandedOverBehindItsEnd(t *testing.T) {
 	at := time.Now().Add(-time.Second)
-	f, c := &firstFate{promised: 7, dealtWith: at}, newConnection(nil, nil)
+	f, c := &firstRecord{promised: 7, dealtWith: at}, newConnection(nil, nil)
 	f.handOver(c)
 	if c.before != 1 || c.promised != 7 || len(c.open) != 0 || !c.active.Equal(at) || f.connection != nil {
 		t.Errorf("before %d, promised %d, open %d, active %s", c.before, c.promised, len(c.open), c.active)

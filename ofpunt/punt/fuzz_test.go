@@ -60,7 +60,7 @@ func FuzzQuery(f *testing.F) {
 		}
 		x := &d.exchange
 		x.payload = slices.Clone(payload)
-		x.judge()
+		x.validate()
 		limit := max(len(payload), headerLen) // an error has no more than the question
 		if x.ready.Load() {
 			limit = payloadLimit(&x.request)

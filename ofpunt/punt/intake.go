@@ -30,7 +30,7 @@ type Bridge struct {
 	Name  string
 	Tally *metric.Tally
 	// Refusals gets the guests that limits have turned away. It is nil if they are not logged.
-	Refusals *refusals.ThrottleLog
+	Refusals *refusals.Ledger
 	// Watch gets each query that has been dealt with. It is nil if nothing can watch.
 	Watch *watch.Feed
 	Ports *ports.Owners

@@ -45,7 +45,7 @@ func newExchange(t *testing.T, tr transport, hijack bool) *Exchange {
 	x := new(Exchange)
 	x.init(NewServer(config), tr, from)
 	x.payload = []byte(punttest.Query)
-	if !x.judge() {
+	if !x.validate() {
 		t.Fatal("the query is refused")
 	}
 	x.writer.init(x)
@@ -104,7 +104,7 @@ func TestExchangeEndsOnce(t *testing.T) {
 					if secondErr != nil && !errors.Is(secondErr, errDone) && !errors.Is(secondErr, errNotResumable) {
 						t.Errorf("%s, %s: %v", first.name, second.name, secondErr)
 					}
-					rcode, done := x.Outcome()
+					rcode, done := x.Unanswered()
 					if want := count(first.resumes(mode.hijack)) * RcodeResumed; !done || rcode != int(want) {
 						t.Errorf("%s, %s: outcome %d, done: %v", first.name, second.name, rcode, done)
 					}

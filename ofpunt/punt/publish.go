@@ -9,8 +9,8 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/watch"
 )
 
-// Watched reports whether anybody watches.
-func (x *Exchange) Watched() bool {
+// watched reports whether anybody watches.
+func (x *Exchange) watched() bool {
 	feed := x.from.channel.intake.bridge.Watch
 	return feed != nil && feed.Wanted()
 }

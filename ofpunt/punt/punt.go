@@ -14,7 +14,7 @@
 //	 ├─ TCP ─► Channel.segment ─► tcp.Stack ─► Intake.takeFirst ─► firstQuery.run
 //	 │                               └─► connection.serve ─► connection.query
 //	 │                                                           │
-//	 │            Chains ◄─ Exchange.ask ◄─ Exchange.judge ◄─────┘
+//	 │            Chains ◄─ Exchange.ask ◄─ Exchange.validate ◄──┘
 //	 │               └─► writer.WriteMsg ─► Exchange.reply ─► transport.send
 //	 ├─ ARP, neighbour solicitation ─► Channel.neighbor ─► packet-out
 //	 └─ probe of the lease ─► probe.run ─► Channel.probeBack
@@ -37,12 +37,12 @@
 // Locks:
 //
 //	counts.mu      the free slots, and which guests and networks are counted; readers admit
-//	firstFate.mu   whether the connection of a first query goes on
+//	firstRecord.mu   whether the connection of a first query goes on
 //	connection.mu  whether the connection ends, and until when it may be idle
 //	Intake.mu      which servers still have queries in flight
 //
 // None is held while a chain is asked, nor while another one is taken, but that connection.mu is taken
-// with firstFate.mu held. An answer over UDP takes none.
+// with firstRecord.mu held. An answer over UDP takes none.
 package punt
 
 import clog "github.com/coredns/coredns/plugin/pkg/log"

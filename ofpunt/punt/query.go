@@ -77,10 +77,10 @@ type queryTask interface {
 // query.
 func (c *Channel) start(q queryTask, x *Exchange) {
 	if x.arrived.Sub(c.conn.ReadAt()) < readerTime && x.server.mayRunOnReader(x.arrived) {
-		c.conn.Then(q)
+		c.conn.RunAfterRead(q)
 		return
 	}
-	c.leave(q)
+	c.dispatch(q)
 }
 
 // Run implements openflow.Task: the reader runs d unless d has to wait.
@@ -88,7 +88,7 @@ func (d *datagram) Run() {
 	d.runByReader.Store(true)
 	if !d.prepareOnReader() {
 		d.runByReader.Store(false)
-		d.channel.leave((*prepared)(d))
+		d.channel.dispatch((*prepared)(d))
 		return
 	}
 	d.ask()
@@ -140,7 +140,7 @@ func (d *datagram) ask() {
 func (d *datagram) prepare() {
 	defer func() { d.exchange.panicked(recover()) }()
 	if d.decode() && d.identify() {
-		d.exchange.judge()
+		d.exchange.validate()
 	}
 }
 
@@ -149,7 +149,7 @@ func (d *datagram) prepare() {
 func (d *datagram) decode() bool {
 	err := d.decodeFrame()
 	if err != nil {
-		d.exchange.pass(metric.Dropped, refusal(err))
+		d.exchange.resumeOrDrop(metric.Dropped, refusal(err))
 	}
 	return err == nil
 }
@@ -173,7 +173,7 @@ func (d *datagram) identify() bool {
 		return false
 	}
 	if !d.isToResolver() {
-		d.exchange.pass(metric.Dropped, metric.ReasonAddress)
+		d.exchange.resumeOrDrop(metric.Dropped, metric.ReasonAddress)
 		return false
 	}
 	return true
@@ -193,7 +193,7 @@ func (d *datagram) reject(reason string) {
 	defer x.end()
 	defer d.forget()
 	if d.decodeFrame() != nil || !d.identifySender() || !d.isToResolver() || accept(x.payload) != acceptQuery {
-		x.pass(metric.Dropped, reason)
+		x.resumeOrDrop(metric.Dropped, reason)
 		return
 	}
 	x.reject(reason)
@@ -205,7 +205,7 @@ func (d *datagram) reject(reason string) {
 func (x *Exchange) reject(reason string) {
 	switch {
 	case x.transport.resumable() && x.server.hijack() && !x.answersName():
-		x.pass(metric.Resumed, reason)
+		x.resumeOrDrop(metric.Resumed, reason)
 	case x.server.DropOverload:
 		x.drop(reason)
 	default:

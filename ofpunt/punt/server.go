@@ -12,6 +12,7 @@ import (
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/ofpunt/guests"
+	"github.com/puntdns/puntdns/ofpunt/lastquery"
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
@@ -54,6 +55,9 @@ type Config struct {
 	// how many queries a connection may have, below 0 any number.
 	ReadTimeout, IdleTimeout time.Duration
 	MaxTCPQueries            int
+	// Why is the zone in which a guest may ask what has become of its last queries, fully qualified and in lower
+	// case, empty for none.
+	Why string
 }
 
 // Server answers the queries of a bridge, for one Corefile. It is safe for concurrent use.
@@ -66,6 +70,8 @@ type Server struct {
 	// panicked is set once a panic has been logged, unpackable once an answer that can't be
 	// packed has.
 	panicked, unpackable atomic.Bool
+	// lastQueries has the last queries of the guests, nil without Config.Why.
+	lastQueries *lastquery.Store
 }
 
 // NewServer returns a server without a query in flight.
@@ -73,7 +79,11 @@ func NewServer(c Config) *Server {
 	if c.Context == nil {
 		c.Context = context.Background()
 	}
-	return &Server{Config: c, admission: newAdmission(c.Concurrent)}
+	s := &Server{Config: c, admission: newAdmission(c.Concurrent)}
+	if c.Why != "" {
+		s.lastQueries = lastquery.NewStore()
+	}
+	return s
 }
 
 // InFlight returns how many queries are in flight.

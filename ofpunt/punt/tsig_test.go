@@ -39,7 +39,7 @@ func exchangeOf(t *testing.T, tr transport, payload []byte) *Exchange {
 	x := new(Exchange)
 	x.init(NewServer(config), tr, from)
 	x.payload = payload
-	if !x.judge() {
+	if !x.validate() {
 		t.Fatal("the query is refused")
 	}
 	x.writer.init(x)
@@ -197,14 +197,14 @@ func TestTransferMessages(t *testing.T) {
 					t.Errorf("message %d: %v", i, m)
 				}
 			}
-			if tt.want == 3 && x.fate.Load().Result != metric.Answered {
-				t.Errorf("it is %v", x.fate.Load())
+			if tt.want == 3 && x.outcome.Load().Result != metric.Answered {
+				t.Errorf("it is %v", x.outcome.Load())
 			}
 		})
 	}
 }
 
-// Whatever a guest puts into the record, it is judged without a panic, and the query stays as it
+// Whatever a guest puts into the record, it is validated without a panic, and the query stays as it
 // is.
 func FuzzTSIG(f *testing.F) {
 	m := new(dns.Msg).SetQuestion("a.", dns.TypeA)

@@ -126,7 +126,7 @@ func (w *writer) WriteMsg(m *dns.Msg) error {
 	if err != nil {
 		return w.fail(err)
 	}
-	b.answer, b.rcode = answer, m.Rcode
+	b.answer, b.rcode, b.answerer = answer, m.Rcode, w.x.server.answererOf(m)
 	if w.more.Load() {
 		return w.x.replyMore(b)
 	}

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package refusals keeps the refusals of limits until they are logged, so that an
-// operator sees who floods and who is turned away. It says which lines are due, and has no
-// clock, no log and no goroutine:
+// Package refusals records what limits refuse each guest, for the log and for the control socket. It has
+// no clock, no log and no goroutine:
 //
-//	reader, workers ──Add──► ThrottleLog ──Lines──► log, at each beat of the session
+//	reader, workers ──Add──► Ledger ──Lines──► log, at each heartbeat of the session
+//	                           └────Of, Busiest──► control socket
 //
-// Memory and lines are bounded, whatever guests do: see [ThrottleLog].
+// Memory and log lines are bounded, whatever guests do: see [Ledger].
 package refusals
 
 import (
@@ -33,6 +33,17 @@ const (
 	kinds
 )
 
+// Counts are refusals by kind: packets, queries or attempts to connect.
+type Counts [kinds]uint64
+
+// Total returns the sum of all kinds.
+func (c *Counts) Total() (n uint64) {
+	for _, k := range c {
+		n += k
+	}
+	return n
+}
+
 // says is what the log says of each kind.
 var says = [kinds]string{
 	Rate:        "packets over rate",
@@ -55,10 +66,10 @@ const (
 	maxKept = maxGuests / 2
 )
 
-// ThrottleLog has the refusals that are not logged yet. A guest gets at most one line in a [Period]. All guests
+// Ledger has the refusals of the last minutes, and which of them are not logged yet. A guest gets at most one line in a [Period]. All guests
 // together get at most maxLines and one more line, which counts the guests without a line. Each refusal is
 // logged once, in one of both. The zero value is empty. It is safe for concurrent use.
-type ThrottleLog struct {
+type Ledger struct {
 	mu sync.Mutex // guards what follows
 	// guests are the guests with a refusal to log, or with a line within the last period.
 	guests map[Guest]*account
@@ -73,8 +84,9 @@ type ThrottleLog struct {
 
 // account is what one guest was refused.
 type account struct {
-	// counts are the refusals that no line has yet.
-	counts [kinds]uint64
+	// counts are the refusals that no line has yet, and all are the refusals since the guest was last a
+	// Period without one.
+	counts, all Counts
 	// waited is the part of the refusals that lines about further ports have logged since the last line of
 	// the guest.
 	waited uint64
@@ -83,19 +95,12 @@ type account struct {
 	logged, summed time.Time
 }
 
-func (a *account) total() (n uint64) {
-	for _, c := range a.counts {
-		n += c
-	}
-	return n
-}
-
 // rank is what the guest was refused since its last line: who is refused for long gets a line too.
-func (a *account) rank() uint64 { return a.waited + a.total() }
+func (a *account) rank() uint64 { return a.waited + a.counts.Total() }
 
 // Add records that a guest was refused n packets, queries or connections. It does not block for long, and
 // allocates only for the first refusal of a guest.
-func (l *ThrottleLog) Add(g Guest, k Kind, n uint64) {
+func (l *Ledger) Add(g Guest, k Kind, n uint64) {
 	if n == 0 || k >= kinds {
 		return
 	}
@@ -114,10 +119,40 @@ func (l *ThrottleLog) Add(g Guest, k Kind, n uint64) {
 		l.guests[g] = a
 	}
 	a.counts[k] += n
+	a.all[k] += n
+}
+
+// Of returns what a guest was refused since it was last a [Period] without a refusal. It is zero for a guest
+// that is within its limits.
+func (l *Ledger) Of(g Guest) (c Counts) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if a := l.guests[g]; a != nil {
+		c = a.all
+	}
+	return c
+}
+
+// Busiest returns how many guests [Ledger.Of] is not zero for, and the guest that was refused most.
+func (l *Ledger) Busiest() (busiest Guest, guests int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var most uint64
+	for g, a := range l.guests {
+		if n := a.all.Total(); n > most || n == most && (guests == 0 || compare(g, busiest) < 0) {
+			busiest, most = g, n
+		}
+		guests++
+	}
+	return busiest, guests
+}
+
+func compare(a, b Guest) int {
+	return cmp.Or(cmp.Compare(a.Port, b.Port), cmp.Compare(a.Switch, b.Switch))
 }
 
 // Lines returns the lines to log at a time. The time must not go back.
-func (l *ThrottleLog) Lines(now time.Time) (lines []string) {
+func (l *Ledger) Lines(now time.Time) (lines []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.guests) == 0 && l.unnamed == 0 {
@@ -130,7 +165,7 @@ func (l *ThrottleLog) Lines(now time.Time) (lines []string) {
 	for len(due) > 0 && l.lines < maxLines {
 		a := l.guests[due[0]]
 		lines = append(lines, line(due[0], a))
-		*a = account{logged: now}
+		*a = account{logged: now, all: a.all}
 		due = due[1:]
 		l.lines++
 	}
@@ -143,18 +178,18 @@ func (l *ThrottleLog) Lines(now time.Time) (lines []string) {
 
 // due returns the guests that may have a line now, the busiest first, and forgets those about
 // whom there is nothing to log.
-func (l *ThrottleLog) due(now time.Time) (due []Guest) {
+func (l *Ledger) due(now time.Time) (due []Guest) {
 	for g, a := range l.guests {
 		switch {
 		case now.Sub(a.logged) < Period: // it has had its line
-		case a.total() > 0:
+		case a.counts.Total() > 0:
 			due = append(due, g)
 		case now.Sub(a.summed) >= Period:
 			delete(l.guests, g)
 		}
 	}
 	slices.SortFunc(due, func(a, b Guest) int {
-		return cmp.Or(cmp.Compare(l.guests[b].rank(), l.guests[a].rank()), cmp.Compare(a.Port, b.Port), cmp.Compare(a.Switch, b.Switch))
+		return cmp.Or(cmp.Compare(l.guests[b].rank(), l.guests[a].rank()), compare(a, b))
 	})
 	return due
 }
@@ -172,7 +207,7 @@ func line(g Guest, a *account) string {
 
 // sum is the line about guests that have none of their own, the busiest first. Of guests it leaves
 // maxKept, so that there is room for others.
-func (l *ThrottleLog) sum(due []Guest, now time.Time) string {
+func (l *Ledger) sum(due []Guest, now time.Time) string {
 	refused, more := l.unnamed, ""
 	if l.unnamed > 0 {
 		more = "at least "
@@ -180,8 +215,8 @@ func (l *ThrottleLog) sum(due []Guest, now time.Time) string {
 	l.unnamed = 0
 	for _, g := range due {
 		a := l.guests[g]
-		refused += a.total()
-		*a = account{waited: a.rank(), logged: a.logged, summed: now}
+		refused += a.counts.Total()
+		*a = account{waited: a.rank(), logged: a.logged, summed: now, all: a.all}
 	}
 	for _, g := range slices.Backward(due) {
 		if len(l.guests) <= maxKept {

@@ -19,26 +19,29 @@ var start = time.Unix(1_800_000_000, 0)
 
 // A guest has a line at the first beat, and then one a minute with what has come meanwhile.
 func TestLines(t *testing.T) {
-	var l refusals.ThrottleLog
+	var l refusals.Ledger
 	red := refusals.Guest{Port: "red-vm1", Switch: "red"}
 	blue := refusals.Guest{Port: "blue\nvm", Switch: "blue"}
 	var all []string
 	for _, step := range []struct {
-		at   time.Duration
-		add  func()
-		want []string
+		at     time.Duration
+		add    func()
+		want   []string
+		red    refusals.Counts
+		guests int // that are refused
 	}{
-		{0, func() {}, nil},
+		{0, func() {}, nil, refusals.Counts{}, 0},
 		{5 * time.Second, func() { l.Add(red, refusals.Rate, 7); l.Add(red, refusals.Rate, 0) },
-			[]string{`"red-vm1" "red" 7`}},
-		{10 * time.Second, func() { l.Add(red, refusals.Rate, 3); l.Add(red, refusals.Concurrent, 1) }, nil},
+			[]string{`"red-vm1" "red" 7`}, refusals.Counts{refusals.Rate: 7}, 1},
+		{10 * time.Second, func() { l.Add(red, refusals.Rate, 3); l.Add(red, refusals.Concurrent, 1) }, nil,
+			refusals.Counts{refusals.Rate: 10, refusals.Concurrent: 1}, 1},
 		{20 * time.Second, func() {
 			l.Add(red, refusals.Connections, 2)
 			l.Add(blue, refusals.Overload, 4)
-		}, []string{`"blue\nvm" "blue" 4`}},
-		{64 * time.Second, func() {}, nil},
-		{65 * time.Second, func() {}, []string{`"red-vm1" "red" 3 1 2`}},
-		{200 * time.Second, func() {}, nil},
+		}, []string{`"blue\nvm" "blue" 4`}, refusals.Counts{refusals.Rate: 10, refusals.Concurrent: 1, refusals.Connections: 2}, 2},
+		{64 * time.Second, func() {}, nil, refusals.Counts{refusals.Rate: 10, refusals.Concurrent: 1, refusals.Connections: 2}, 2},
+		{65 * time.Second, func() {}, []string{`"red-vm1" "red" 3 1 2`}, refusals.Counts{refusals.Rate: 10, refusals.Concurrent: 1, refusals.Connections: 2}, 2},
+		{200 * time.Second, func() {}, nil, refusals.Counts{}, 0}, // a minute without a refusal
 	} {
 		step.add()
 		var got []string
@@ -47,6 +50,12 @@ func TestLines(t *testing.T) {
 		}
 		if !slices.Equal(got, step.want) {
 			t.Errorf("after %s: %q, want %q", step.at, got, step.want)
+		}
+		if got := l.Of(red); got != step.red {
+			t.Errorf("after %s: %v, want %v", step.at, got, step.red)
+		}
+		if guest, n := l.Busiest(); n != step.guests || n > 0 && guest != red {
+			t.Errorf("after %s: %v of %d, want red of %d", step.at, guest, n, step.guests)
 		}
 	}
 	golden.Check(t, strings.Join(all, "\n"))
@@ -60,7 +69,7 @@ func facts(line string) string {
 // The busiest guests have the lines of a minute, and one line tells of the others. None is
 // forgotten that is still refused.
 func TestLinesAreBounded(t *testing.T) {
-	var l refusals.ThrottleLog
+	var l refusals.Ledger
 	const guests = 25
 	add := func() {
 		for i := range guests {
@@ -91,7 +100,7 @@ func TestLinesAreBounded(t *testing.T) {
 		t.Errorf("%d guests were named in six minutes, want all %d: %v", len(named), guests, named)
 	}
 
-	var o refusals.ThrottleLog
+	var o refusals.Ledger
 	for i := range 25 {
 		o.Add(refusals.Guest{Port: fmt.Sprintf("vm%02d", i), Switch: "red"}, refusals.Rate, uint64(1+i))
 	}
@@ -103,7 +112,7 @@ func TestLinesAreBounded(t *testing.T) {
 
 // Memory is bounded where more guests are refused than a chassis has, and comes back.
 func TestGuestsAreBounded(t *testing.T) {
-	var l refusals.ThrottleLog
+	var l refusals.Ledger
 	for i := range 5000 {
 		l.Add(refusals.Guest{Port: fmt.Sprint("vm", i)}, refusals.Rate, 1)
 	}
@@ -124,7 +133,7 @@ func TestGuestsAreBounded(t *testing.T) {
 func TestLateGuestIsNamed(t *testing.T) {
 	for name, again := range map[string]int{"ten others go on": 10, "all others go on": 1100} {
 		t.Run(name, func(t *testing.T) {
-			var l refusals.ThrottleLog
+			var l refusals.Ledger
 			refuse := func(guests int) {
 				for i := range guests {
 					l.Add(refusals.Guest{Port: fmt.Sprint("vm", i)}, refusals.Rate, 100)
@@ -146,7 +155,7 @@ func TestLateGuestIsNamed(t *testing.T) {
 
 // What was refused is told once, by the line of the guest or that about further ports.
 func TestToldOnce(t *testing.T) {
-	var l refusals.ThrottleLog
+	var l refusals.Ledger
 	told := func(minute int) (all uint64) {
 		for _, line := range l.Lines(start.Add(time.Duration(minute) * time.Minute)) {
 			_, what, _ := strings.Cut(line, " refused ")
@@ -171,7 +180,7 @@ func TestToldOnce(t *testing.T) {
 // Readers, workers and the session use one ledger.
 func TestConcurrent(t *testing.T) {
 	var (
-		l    refusals.ThrottleLog
+		l    refusals.Ledger
 		done sync.WaitGroup
 		g    = refusals.Guest{Port: "vm", Switch: "red"}
 	)

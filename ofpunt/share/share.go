@@ -12,12 +12,12 @@
 // package tcp connections and bytes.
 package share
 
-// Use is how much is used: in all, by one network, and by one owner in it. The unit is the
+// Usage is how much is used: in all, by one network, and by one owner in it. The unit is the
 // caller's.
-type Use struct{ All, Network, Owner int }
+type Usage struct{ All, Network, Owner int }
 
-// Limit is how much there is in all, and how much of that one owner may use, in the unit of Use.
-type Limit struct{ All, Owner int }
+// Capacity is how much there is in all, and how much of that one owner may use, in the unit of Usage.
+type Capacity struct{ All, Owner int }
 
 // Bound says whose limit is exceeded.
 type Bound uint8
@@ -30,17 +30,17 @@ const (
 )
 
 // Exceeded returns the bound that n more, from 1, would exceed.
-func (l Limit) Exceeded(u Use, n int) Bound {
+func (c Capacity) Exceeded(u Usage, n int) Bound {
 	switch {
-	case u.Owner+n > l.Owner:
+	case u.Owner+n > c.Owner:
 		return OfOwner
-	case u.Network+n > l.All-u.All:
+	case u.Network+n > c.All-u.All:
 		return OfNetwork
 	}
 	return None
 }
 
 // Crowded reports whether the owner or the network uses three quarters or more of its limit.
-func (l Limit) Crowded(u Use) bool {
-	return 4*u.Owner >= 3*l.Owner || 4*u.Network >= 3*(l.All-u.All)
+func (c Capacity) Crowded(u Usage) bool {
+	return 4*u.Owner >= 3*c.Owner || 4*u.Network >= 3*(c.All-u.All)
 }

@@ -9,26 +9,26 @@ import (
 )
 
 func TestExceeded(t *testing.T) {
-	limit := share.Limit{All: 8, Owner: 3}
+	limit := share.Capacity{All: 8, Owner: 3}
 	for _, tt := range []struct {
 		name    string
-		u       share.Use
+		u       share.Usage
 		n       int
 		want    share.Bound
 		crowded bool
 	}{
-		{"nothing is taken", share.Use{}, 1, share.None, false},
-		{"as much as an owner may have", share.Use{}, 3, share.None, false},
-		{"more than that", share.Use{}, 4, share.OfOwner, false},
-		{"the last of an owner", share.Use{All: 2, Network: 2, Owner: 2}, 1, share.None, false},
-		{"an owner has all of its own", share.Use{All: 3, Network: 3, Owner: 3}, 1, share.OfOwner, true},
-		{"the last of a network alone", share.Use{All: 3, Network: 3}, 1, share.None, false},
-		{"a network has half", share.Use{All: 4, Network: 4}, 1, share.OfNetwork, true},
-		{"another one beside it", share.Use{All: 5, Network: 1}, 1, share.None, false},
-		{"two have a third each", share.Use{All: 6, Network: 2}, 1, share.OfNetwork, true},
-		{"a third one beside them", share.Use{All: 6}, 1, share.None, false},
-		{"all is taken", share.Use{All: 8}, 1, share.OfNetwork, true},
-		{"both bounds", share.Use{All: 4, Network: 4, Owner: 3}, 1, share.OfOwner, true},
+		{"nothing is taken", share.Usage{}, 1, share.None, false},
+		{"as much as an owner may have", share.Usage{}, 3, share.None, false},
+		{"more than that", share.Usage{}, 4, share.OfOwner, false},
+		{"the last of an owner", share.Usage{All: 2, Network: 2, Owner: 2}, 1, share.None, false},
+		{"an owner has all of its own", share.Usage{All: 3, Network: 3, Owner: 3}, 1, share.OfOwner, true},
+		{"the last of a network alone", share.Usage{All: 3, Network: 3}, 1, share.None, false},
+		{"a network has half", share.Usage{All: 4, Network: 4}, 1, share.OfNetwork, true},
+		{"another one beside it", share.Usage{All: 5, Network: 1}, 1, share.None, false},
+		{"two have a third each", share.Usage{All: 6, Network: 2}, 1, share.OfNetwork, true},
+		{"a third one beside them", share.Usage{All: 6}, 1, share.None, false},
+		{"all is taken", share.Usage{All: 8}, 1, share.OfNetwork, true},
+		{"both bounds", share.Usage{All: 4, Network: 4, Owner: 3}, 1, share.OfOwner, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := limit.Exceeded(tt.u, tt.n); got != tt.want {
@@ -44,11 +44,11 @@ func TestExceeded(t *testing.T) {
 // However many networks come, and however much each takes, the next one finds room as long
 // as there is any by the rule: n networks leave one part in n+1.
 func TestNextFindsRoom(t *testing.T) {
-	limit := share.Limit{All: 1 << 12, Owner: 1 << 12}
+	limit := share.Capacity{All: 1 << 12, Owner: 1 << 12}
 	all := 0
 	for n := 1; n <= 10; n++ {
 		own := 0
-		for limit.Exceeded(share.Use{All: all, Network: own}, 1) == share.None {
+		for limit.Exceeded(share.Usage{All: all, Network: own}, 1) == share.None {
 			all, own = all+1, own+1
 		}
 		if own == 0 {

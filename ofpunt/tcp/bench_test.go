@@ -19,7 +19,8 @@ type sequencePeer struct{ next uint32 }
 // Send implements tcp.Peer.
 func (p *sequencePeer) Send(b []byte) { p.next = header.TCP(b).SequenceNumber() + 1 }
 
-// clientSegment is one of a peer that has sent so many bytes and acknowledges what it was sent.
+// clientSegment is a segment of a peer that has sent the given number of bytes and acknowledges all received
+// bytes.
 func clientSegment(flags header.TCPFlags, sequence, ack uint32, text string) []byte {
 	b := header.TCP(make([]byte, header.TCPMinimumSize))
 	b.Encode(&header.TCPFields{SrcPort: guest4.Port(), DstPort: 53, SeqNum: sequence, AckNum: ack, DataOffset: header.TCPMinimumSize, Flags: flags, WindowSize: 65535})

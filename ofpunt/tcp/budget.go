@@ -37,8 +37,8 @@ func (b *budget) acquire(of Key, n int) bool {
 
 // acquireLocked is acquire with mu held.
 func (b *budget) acquireLocked(of Key, n int) bool {
-	use := share.Use{All: b.used, Network: b.networks[of.Network], Owner: b.owners[of.Owner]}
-	if (share.Limit{All: b.max, Owner: b.max / 4}).Exceeded(use, n) != share.None {
+	use := share.Usage{All: b.used, Network: b.networks[of.Network], Owner: b.owners[of.Owner]}
+	if (share.Capacity{All: b.max, Owner: b.max / 4}).Exceeded(use, n) != share.None {
 		return false
 	}
 	b.used += n

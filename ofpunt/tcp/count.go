@@ -103,22 +103,22 @@ func (s *Stack) dropEmpty(key Key) {
 }
 
 // limit is the limit of open connections, limitOfAll the limit of open and ended ones.
-func (in counts) limit() share.Limit {
-	return share.Limit{All: MaxConnections, Owner: in[ofOwner].most}
+func (in counts) limit() share.Capacity {
+	return share.Capacity{All: MaxConnections, Owner: in[ofOwner].most}
 }
 
-func (in counts) limitOfAll() share.Limit {
-	return share.Limit{All: MaxConnections, Owner: 2 * in[ofOwner].most}
+func (in counts) limitOfAll() share.Capacity {
+	return share.Capacity{All: MaxConnections, Owner: 2 * in[ofOwner].most}
 }
 
 // open returns how many connections are open.
-func (in counts) open() share.Use {
-	return share.Use{All: in[ofAll].open, Network: in[ofNetwork].open, Owner: in[ofOwner].open}
+func (in counts) open() share.Usage {
+	return share.Usage{All: in[ofAll].open, Network: in[ofNetwork].open, Owner: in[ofOwner].open}
 }
 
 // all returns how many connections need memory.
-func (in counts) all() share.Use {
-	return share.Use{All: in[ofAll].all(), Network: in[ofNetwork].all(), Owner: in[ofOwner].all()}
+func (in counts) all() share.Usage {
+	return share.Usage{All: in[ofAll].all(), Network: in[ofNetwork].all(), Owner: in[ofOwner].all()}
 }
 
 // full returns the count that leaves no room for another open connection, nil for none, and whose

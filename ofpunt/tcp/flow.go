@@ -34,7 +34,7 @@ type flow struct {
 	// light is valid while kind is isLight, handover while that is isHandedOver.
 	light    light.Conn
 	handover *handover
-	// request is the argument of Request.Keep, nil for none and once conn has it.
+	// request is the argument of Request.Keep, nil for none and after conn got it.
 	request any
 	// deciding is set while the handler decides whether it takes a request of the light flow.
 	deciding bool

@@ -48,7 +48,7 @@ type Request struct {
 // Peer returns the peer of the segment that has brought the request.
 func (r Request) Peer() Peer { return r.peer }
 
-// Crowded is that of Conn.
+// Crowded is as Conn.Crowded.
 func (r Request) Crowded() bool { return r.stack.crowded(r.flow) }
 
 // Keep has Conn.TakeRequest return v, if the connection is handed over. Until then v is kept as long as the
@@ -211,7 +211,7 @@ func (s *Stack) decided(f *flow) {
 // the handler does not take.
 func (s *Stack) decline(f *flow, t header.TCP, now time.Time) { s.do(f, s.untake(f, t, now)) }
 
-// untake is decline but for what gVisor gets.
+// untake is decline without the hand over to gVisor.
 func (s *Stack) untake(f *flow, t header.TCP, now time.Time) effect {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -290,7 +290,7 @@ func (s *Stack) sendAcks() {
 	}
 }
 
-// sweepLight does what is due for light flows.
+// sweepLight does the work that is due for light flows.
 func (s *Stack) sweepLight(now time.Time) {
 	s.tickLight(now, func(*flow) bool { return true })
 }
@@ -302,7 +302,7 @@ func (s *Stack) tickLight(now time.Time, match func(f *flow) bool) {
 	}
 }
 
-// due is what is due for a light flow.
+// due is the effect on a light flow of the work that was due for it.
 type due struct {
 	f    *flow
 	then effect

@@ -119,7 +119,7 @@ func TestLight(t *testing.T) {
 	}
 }
 
-// The caller is told which segments gVisor has got, whose goroutines have work then.
+// The caller learns which segments gVisor got, whose goroutines then have work.
 func TestLightOutcome(t *testing.T) {
 	s, requests := lightStack(t)
 	light, first, second := newClient(t, s, "red", guest4, resolver4), newClient(t, s, "blue", guest4, resolver4), newClient(t, s, "green", guest4, resolver4)
@@ -238,7 +238,7 @@ func TestLightPromises(t *testing.T) {
 	}
 }
 
-// Nobody can tell the first number of a connection by those before it.
+// The first sequence number of a connection can't be predicted from the numbers before it.
 func TestLightFirstNumbers(t *testing.T) {
 	s, _ := lightStack(t)
 	c := newClient(t, s, "red", guest4, resolver4)
@@ -427,7 +427,7 @@ func TestHandedOver(t *testing.T) {
 	}
 }
 
-// A peer selects what it has of our bytes by the numbers that it knows.
+// A peer acknowledges our bytes selectively by the sequence numbers that it knows.
 func TestHandedOverSACK(t *testing.T) {
 	s, requests := lightStack(t)
 	c := newClient(t, s, "red", guest4, resolver4)
@@ -687,7 +687,7 @@ func TestHandedOverToNobody(t *testing.T) {
 	}
 }
 
-// What comes while the handler decides can't spoil what it declines: not by a second reader either.
+// Segments that arrive while the handler decides don't spoil a declined request, even from a second reader.
 func TestLightWhileDeciding(t *testing.T) {
 	s, err := tcp.New()
 	if err != nil {

@@ -28,8 +28,7 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/tcp"
 )
 
-// guestHost is a host with a TCP of its own, gVisor's, whose segments go to a Stack. It is the Peer of
-// its connections.
+// guestHost is a host with gVisor's TCP, whose segments go to a Stack. It is the Peer of its connections.
 type guestHost struct {
 	stack *stack.Stack
 	link  *channel.Endpoint
@@ -184,7 +183,7 @@ func responseTo(request []byte) []byte {
 	return b
 }
 
-// firstRequest is that of a connection which began light.
+// firstRequest is the first request of a connection that began light.
 type firstRequest struct{ done chan struct{} }
 
 // answerAll answers requests until the stack is closed.
@@ -321,8 +320,8 @@ func converse(h *guestHost, random *rand.Rand) error {
 	return nil
 }
 
-// Whatever clients do, and whatever becomes of segments, each request gets its answer once, and a client
-// that closes its side is told the end behind all of them.
+// For all actions of clients and all losses of segments, each request gets its answer once, and a client that
+// closes its side gets the end after all answers.
 func TestRandomConversations(t *testing.T) {
 	for _, trouble := range []int{0, 3, 9} {
 		t.Run(fmt.Sprintf("%d percent of trouble", trouble), func(t *testing.T) {

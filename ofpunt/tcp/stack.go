@@ -129,7 +129,7 @@ type Stack struct {
 	acceptQueue *waiter.Queue // of the listener
 	done        chan struct{} // closed by Close
 
-	// mu guards the fields up to all, and those of flows and counts that say so.
+	// mu guards the fields up to all, and the fields of flows and counts that name it.
 	mu     sync.Mutex
 	closed bool
 	nextID uint64

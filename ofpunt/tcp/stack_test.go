@@ -985,8 +985,8 @@ func TestUrgentFarAhead(t *testing.T) {
 	}
 }
 
-// Places are those of the connection that there is, though its ports have been another's
-// and its SYN has come twice.
+// Places are the places of the current connection, also if its ports had another connection and its SYN came
+// twice.
 func TestUrgentAfterAnotherSYN(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -1115,7 +1115,7 @@ func TestTimestamps(t *testing.T) {
 	}
 }
 
-// The ports are free again as soon as the connection has ended, whoever ended it.
+// The ports are free as soon as the connection has ended, by either side.
 func TestPortsAgain(t *testing.T) {
 	s := newStack(t)
 	for i := range 5 {

@@ -41,8 +41,8 @@ type query struct {
 	// ask anew.
 	functions     map[string]metadata.Func
 	remote, local net.Addr
-	// looking is set if *cache* is only to be looked at.
-	looking bool
+	// peeking is set if explain reads *cache*, which then must not change.
+	peeking bool
 	// reason is why the answer is not stored whatever the plugins below do, "" if it may be.
 	reason string
 

@@ -34,11 +34,11 @@ func (*below) Name() string { return name }
 // ServeDNS implements plugin.Handler.
 func (h *below) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 	q, prefetch := queryOf(ctx), isPrefetch(w)
-	if q != nil && q.looking {
+	if q != nil && q.peeking {
 		return dns.RcodeSuccess, nil // as if there were an answer, of which nothing is stored
 	}
-	aside := q != nil && q.isLeftBy(ctx)
-	if prefetch || aside {
+	background := q != nil && q.isLeftBy(ctx)
+	if prefetch || background {
 		// Nothing may be resumed: the guest gets its answer from cache.
 		ctx = h.cache.detach(ctx)
 	}
@@ -51,7 +51,7 @@ func (h *below) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) 
 	}
 	o, punted := origin.FromContext(ctx)
 	x := &run{Context: ctx, ResponseWriter: w, query: q, lookup: punted && o.Lookup, reason: q.reason}
-	if aside && !prefetch || prefetch && q.reads != 0 {
+	if background && !prefetch || prefetch && q.reads != 0 {
 		// The guest's writer may serve another query by now, and the writer of a prefetch has no addresses.
 		x.remote, x.local = q.remote, q.local
 	}
@@ -133,7 +133,7 @@ func (x *run) WriteMsg(m *dns.Msg) error {
 func (x *run) supersede(reason string) {
 	q := x.query
 	c := q.cache
-	if c.settings.stale > 0 && reason != reasonPassed && c.ledger.drop(c.ledgerKey(q), c.now()) {
+	if c.settings.stale > 0 && reason != reasonPassed && c.quota.drop(c.quotaKey(q), c.now()) {
 		c.vary.supersede(q.question)
 	}
 }
@@ -149,7 +149,7 @@ func (x *run) life(m *dns.Msg) (life time.Duration, ok bool) {
 	return dnsutil.MinimalTTLWithMaximum(m, kind, c.settings.ttl) + c.settings.stale, !m.Truncated
 }
 
-// enter enters an answer into the ledger before *cache* stores it. It returns reasonShare if *cache* must not
+// enter counts an answer in the quota before *cache* stores it. It returns reasonShare if *cache* must not
 // store the answer.
 func (x *run) enter(life time.Duration) (reason string) {
 	q := x.query
@@ -158,14 +158,14 @@ func (x *run) enter(life time.Duration) (reason string) {
 	if o, punted := origin.FromContext(x.Context); punted {
 		network = networkOf(o)
 	}
-	if c.ledger.store(c.ledgerKey(q), network, c.now(), life) {
+	if c.quota.store(c.quotaKey(q), network, c.now(), life) {
 		return ""
 	}
 	return reasonShare
 }
 
-// ledgerKey returns the hash of what the key of *cache* has.
-func (c *Cache) ledgerKey(q *query) uint64 {
+// quotaKey returns the hash of what the key of *cache* has.
+func (c *Cache) quotaKey(q *query) uint64 {
 	var h maphash.Hash
 	h.SetSeed(c.seed)
 	_, _ = h.Write([]byte{q.flags, byte(q.question.qtype >> 8), byte(q.question.qtype), byte(q.question.qclass >> 8), byte(q.question.qclass)})

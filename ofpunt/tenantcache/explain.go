@@ -42,7 +42,7 @@ func (h *above) explain(ctx context.Context, x *explain.Step, w dns.ResponseWrit
 // look returns what *cache* would answer, nil for nothing, and then says why.
 func (h *above) look(ctx context.Context, x *explain.Step, w dns.ResponseWriter, r *dns.Msg) *dns.Msg {
 	look := &lookWriter{ResponseWriter: w}
-	q := &query{Context: ctx, ResponseWriter: look, cache: h.cache, edns: r.IsEdns0() != nil, looking: true}
+	q := &query{Context: ctx, ResponseWriter: look, cache: h.cache, edns: r.IsEdns0() != nil, peeking: true}
 	o, _ := origin.FromContext(ctx)
 	switch {
 	case r.Opcode != dns.OpcodeQuery || len(r.Question) != 1 || !q.ask(ctx, r):

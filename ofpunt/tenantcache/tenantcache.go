@@ -11,7 +11,7 @@
 //		                                        │                 │
 //		                                        │ key variant     │ labels read, answer
 //		                                        ▼                 ▼
-//		                               what the key has    varyIndex, ledger
+//		                               what the key has    varyIndex, quota
 //
 //	  - normalizer (normalize.go) takes from the query what is not in the key of *cache*.
 //	  - above (above.go) finds the key variant of the query (keyvariant.go): what the answer depends on
@@ -44,7 +44,7 @@
 // # Locks
 //
 // A query with an answer in *cache* takes one read lock of a shard of varyIndex, if any question
-// is known there. Other queries take the lock of the ledger for the time of a few map
+// is known there. Other queries take the lock of the quota for the time of a few map
 // accesses: expired entries are removed some at a time.
 package tenantcache
 
@@ -107,7 +107,7 @@ type Cache struct {
 	readers  []reader
 	labels   *labelSet
 	vary     *varyIndex
-	ledger   *ledger
+	quota    *quota
 	detach   func(context.Context) context.Context
 	now      func() time.Time
 	// onward is the handler behind the newest below: handlers are made from the end of a chain to
@@ -115,7 +115,7 @@ type Cache struct {
 	onward plugin.Handler
 	// nonce is in each key variant, so that no guest can name a key variant.
 	nonce [16]byte
-	seed  maphash.Seed // of the keys in ledger
+	seed  maphash.Seed // of the keys in quota
 }
 
 // New returns a Cache for the *cache* of a block.
@@ -132,7 +132,7 @@ func New(o Options) *Cache {
 	if c.now == nil {
 		c.now = time.Now
 	}
-	c.ledger = newLedger(s.capacity, cmp.Or(o.Share, DefaultShare), c.now())
+	c.quota = newQuota(s.capacity, cmp.Or(o.Share, DefaultShare), c.now())
 	_, _ = rand.Read(c.nonce[:]) // has no errors (crypto/rand)
 	return c
 }

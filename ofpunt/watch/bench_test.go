@@ -18,6 +18,7 @@ func BenchmarkPublish(b *testing.B) {
 		listen func(*Feed) *Reader
 	}{
 		{"unwatched", nil},
+		{"history", func(f *Feed) *Reader { f.Remember(true); return nil }},
 		{"no match", func(f *Feed) *Reader {
 			filter, _ := ParseFilter(url.Values{"name": {"*.example.com"}})
 			return f.listen(filter, 16, nil)
@@ -30,8 +31,9 @@ func BenchmarkPublish(b *testing.B) {
 			var feed Feed
 			var r *Reader
 			if tt.listen != nil {
-				r = tt.listen(&feed)
-				defer r.Close()
+				if r = tt.listen(&feed); r != nil {
+					defer r.Close()
+				}
 			}
 			e, taken := *someEvent(b), Event{}
 			b.ReportAllocs()

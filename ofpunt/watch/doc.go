@@ -4,11 +4,12 @@
 // and makes the lines of `puntctl watch` and the tables of `puntctl top` of it.
 //
 //	punt ──Publish──► Feed ──filter, limiter──► ring ──► Lines ──► a line for each query
-//	                   └─────filter───────────► ring ──► Top ────► the most frequent, at intervals
+//	                   ├─────filter───────────► ring ──► Top ────► the most frequent, at intervals
+//	                   └──────────────────────► history ─► Lines, for --last and --since
 //
-// To publish never waits: it takes no lock, and who finds a ring full counts the event as lost. Nobody
-// is woken for an event either: a reader looks at its ring several times a second. While nobody listens,
-// it is one load of a pointer.
+// Publish never waits. It counts an event as lost if a ring is full, and stores no copy in the history if the slot
+// is in use. It wakes no reader: a reader looks at its ring several times a second. Without a reader and a history,
+// it is two loads of a pointer.
 //
 // The package knows nothing of sockets, switches and plugins, and has no goroutine. Feed.mu guards who
 // listens; no query takes it.

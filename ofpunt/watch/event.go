@@ -46,6 +46,8 @@ type Event struct {
 	Rcode          uint16
 	// Upstream is the server that *forward* or *ovnforward* has asked last, invalid if none was.
 	Upstream netip.AddrPort
+	// number is the place of the event in the history, 0 without a history.
+	number uint64
 }
 
 // Block is a server block. It is immutable.

@@ -13,6 +13,8 @@ type Feed struct {
 	// readers is immutable, and nil while there are none. mu is held by those who replace it.
 	readers atomic.Pointer[[]*Reader]
 	mu      sync.Mutex
+	// history is nil unless Remember has set it.
+	history atomic.Pointer[history]
 }
 
 // Reader is one who listens to a Feed. Its methods are for one goroutine.
@@ -27,12 +29,33 @@ type Reader struct {
 	over, lost atomic.Uint64
 }
 
-// Wanted reports whether anybody listens, so that an event needs to be made.
-func (f *Feed) Wanted() bool { return f.readers.Load() != nil }
+// Remember makes the Feed store the newest events from now on, for readers that come later, or forget them.
+func (f *Feed) Remember(on bool) {
+	switch {
+	case !on:
+		f.history.Store(nil)
+	case f.history.Load() == nil:
+		f.history.CompareAndSwap(nil, new(history))
+	}
+}
 
-// Publish gives a copy of an event to all who want it. It never blocks. It keeps what e refers to for as
-// long as a reader takes, but not e.
+// past returns the stored events, the oldest first.
+func (f *Feed) past() []Event {
+	if h := f.history.Load(); h != nil {
+		return h.events()
+	}
+	return nil
+}
+
+// Wanted reports whether there is a reader or a history, so that an event needs to be made.
+func (f *Feed) Wanted() bool { return f.readers.Load() != nil || f.history.Load() != nil }
+
+// Publish gives a copy of an event to the history and to each reader that wants it. It never blocks. The copies
+// share what e refers to. It changes the number of e.
 func (f *Feed) Publish(e *Event) {
+	if h := f.history.Load(); h != nil {
+		h.put(e)
+	}
 	readers := f.readers.Load()
 	if readers == nil {
 		return

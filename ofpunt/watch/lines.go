@@ -5,6 +5,7 @@ package watch
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -33,6 +34,12 @@ type Lines struct {
 	toldAt     time.Time
 	// total has the sums of all lines.
 	total api.WatchLine
+	// past are the lines about the history, nil once they are sent. repeated are the numbers of their events, which
+	// may come a second time.
+	past     []any
+	repeated map[uint64]bool
+	// ends is set if the lines end with the history.
+	ends bool
 }
 
 // NewLines has the parameters of api.PathWatch. The Lines have to be closed.
@@ -49,7 +56,58 @@ func NewLines(feed *Feed, parameters url.Values, now time.Time) (*Lines, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &Lines{reader: feed.listen(filter, linesRoom, newLimiter(rate, now)), count: uint64(count), toldAt: now}, nil
+	last, err := parseNumber(parameters, "last", 0, 0, api.WatchHistory)
+	if err != nil {
+		return nil, err
+	}
+	since, err := parseNumber(parameters, "since", 0, 0, 1<<31-1)
+	if err != nil {
+		return nil, err
+	}
+	l := &Lines{count: uint64(count), toldAt: now, ends: parameters.Get("follow") == "false"}
+	if l.ends && last == 0 && since == 0 {
+		return nil, fmt.Errorf("follow false: expected last or since, too")
+	}
+	l.reader = feed.listen(filter, linesRoom, newLimiter(rate, now))
+	if last > 0 || since > 0 {
+		l.addPast(feed.past(), now, last, time.Duration(since)*time.Second)
+	}
+	return l, nil
+}
+
+// addPast adds lines about the stored events: the last ones, or the ones that are not older than since. 0 does not
+// limit them.
+func (l *Lines) addPast(all []Event, now time.Time, last int, since time.Duration) {
+	about := &api.WatchLine{Event: api.EventHistory, Time: now.UTC()}
+	if len(all) > 0 {
+		about.Time = all[0].Arrived.UTC()
+	}
+	all = slices.DeleteFunc(all, func(e Event) bool {
+		return !l.reader.filter.matches(&e) || since > 0 && now.Sub(e.Arrived) > since
+	})
+	if last > 0 && len(all) > last {
+		all = all[len(all)-last:]
+	}
+	l.past, l.repeated = []any{about}, make(map[uint64]bool, len(all))
+	for i := range all {
+		l.past = append(l.past, lineOf(&all[i]))
+		l.repeated[all[i].number] = true
+	}
+}
+
+// nextPast returns the lines about the history. It reports whether the last line is among them.
+func (l *Lines) nextPast(now time.Time) (lines []any, done bool) {
+	lines, l.past = l.past, nil
+	queries := uint64(len(lines) - 1)
+	if done = l.count > 0 && queries >= l.count; done {
+		queries = l.count
+		lines = lines[:1+queries]
+	}
+	l.total.Shown += queries
+	if done = done || l.ends; done {
+		lines = append(lines, l.end(now))
+	}
+	return lines, done
 }
 
 // parseNumber returns a parameter within bounds, otherwise if it is not given.
@@ -67,10 +125,16 @@ func parseNumber(parameters url.Values, name string, otherwise, least, most int)
 
 // Next returns the lines that are due at a time. It reports whether the last one is among them.
 func (l *Lines) Next(now time.Time) (lines []any, done bool) {
+	if l.past != nil {
+		return l.nextPast(now)
+	}
 	var e Event
 	for range linesRoom { // what comes meanwhile waits for the next call
 		if !l.reader.ring.take(&e) {
 			break
+		}
+		if l.repeated[e.number] {
+			continue
 		}
 		lines = append(lines, lineOf(&e))
 		l.total.Shown++

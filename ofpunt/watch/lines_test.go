@@ -112,7 +112,7 @@ func TestLinesAreBounded(t *testing.T) {
 func TestWrongParameters(t *testing.T) {
 	var feed Feed
 	refusals := ""
-	for _, query := range []string{"rate=0", "rate=10001", "rate=x", "count=-1", "type=x", "interval=0", "interval=61", "limit=0", "by=x"} {
+	for _, query := range []string{"rate=0", "rate=10001", "rate=x", "count=-1", "last=1025", "since=x", "follow=false", "type=x", "interval=0", "interval=61", "limit=0", "by=x"} {
 		parameters, err := url.ParseQuery(query)
 		if err != nil {
 			t.Fatal(err)

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package audit is a CoreDNS plugin that writes a line of JSON for each query: who has asked, by
-// what the switch and the databases say, and what the guest was told. It stands above the plugins
-// that answer, so that local and cached answers are in the trail.
+// Package audit is a CoreDNS plugin that writes a line of JSON for each query: the guest, as the switch and
+// the databases identify it, and the answer. The plugin stands above the plugins that answer, so it also
+// writes local and cached answers.
 //
 //	query ─► Handler.ServeDNS ─► next plugins
 //	              │ recorder: what they answer
 //	              ▼
 //	         fields ─► a line ─► internal/trail: queue, file or socket
 //
-// It has no goroutine and no lock of its own.
+// The package starts no goroutine and has no lock.
 package audit
 
 import (
@@ -30,7 +30,7 @@ const name = "audit"
 
 var log = clog.NewWithPlugin(name)
 
-// Handler writes the queries of one server block to a trail.
+// Handler writes the queries of one server block to an audit log.
 type Handler struct {
 	Next plugin.Handler
 
@@ -38,7 +38,7 @@ type Handler struct {
 	target    trail.Target
 	config    trail.Config
 	fields    []field
-	// wantsRecords is set if a field has the records of the answer.
+	// wantsRecords is set if fields include records.
 	wantsRecords bool
 	// lease is valid from OnStartup to OnShutdown.
 	lease *trail.Lease
@@ -56,18 +56,18 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	rec.wantsRecords = h.wantsRecords
 	next := ctx
 	if !rec.punted {
-		// A lookup of a plugin comes here with this context.
+		// A plugin's own lookup comes here with this context.
 		next = context.WithValue(ctx, queryKey{}, true)
 	}
-	code = dns.RcodeServerFailure // of a plugin that panics
+	code = dns.RcodeServerFailure // if a plugin panics
 	defer func() { h.write(rec, code) }()
 	return plugin.NextOrFailure(name, h.Next, next, rec, r)
 }
 
-// queryKey is the context key of a query from a socket that is being answered.
+// queryKey is the context key that marks the chain of a query from a socket.
 type queryKey struct{}
 
-// isLookup reports whether a question is one that a plugin asks for its own ends.
+// isLookup reports whether a plugin, and not a client, sends the query.
 func isLookup(ctx context.Context) bool {
 	if o, punted := origin.FromContext(ctx); punted {
 		return o.Lookup
@@ -75,13 +75,12 @@ func isLookup(ctx context.Context) bool {
 	return ctx.Value(queryKey{}) != nil
 }
 
-// lines are buffers for one line each.
 var lines = sync.Pool{New: func() any {
 	b := make([]byte, 0, 1024)
 	return &b
 }}
 
-// write writes the line of a query whose chain has returned code.
+// write writes the line of a query after its chain has returned code.
 func (h *Handler) write(rec *recorder, code int) {
 	rec.end(code)
 	p := lines.Get().(*[]byte)
@@ -98,23 +97,22 @@ func (h *Handler) write(rec *recorder, code int) {
 	}
 }
 
-// recorder is the dns.ResponseWriter that the next plugins get, and what is known of the query.
-// They may keep it.
+// recorder is the dns.ResponseWriter of the next plugins, which may retain it. It records the answer.
 type recorder struct {
 	dns.ResponseWriter
 	ctx    context.Context
-	origin *origin.Origin // nobody for a query from a socket
+	origin *origin.Origin // empty for a query from a socket
 	punted bool
 
-	// What has come: the plugins may change the message. arrived is when.
+	// The query as it arrived: plugins may change the message. arrived is the time.
 	arrived  time.Time
 	question dns.Question
 	id       uint16
 	flags    flags
 	dnssecOK bool
 
-	// written is set once an answer was sent, of which the rest is; the error of the last
-	// attempt is failed. records are those of the answer section as a value of JSON, empty unless
+	// written is set once an answer was sent. rcode, answerFlags, answers and records describe the answer.
+	// failed is the last error of WriteMsg. records is the answer section as a JSON value, empty unless
 	// wantsRecords is set.
 	written      bool
 	rcode        int
@@ -124,14 +122,14 @@ type recorder struct {
 	wantsRecords bool
 	failed       error
 
-	// result and reason are those of origin.Fate, and answered is set if the guest has got an
-	// rcode. duration is the time from the query to the answer, or to the end of the chain.
+	// result and reason are as in origin.Outcome. answered is set if the guest got an rcode. duration is the
+	// time from the query to the answer, or to the end of the chain.
 	result, reason string
 	answered       bool
 	duration       time.Duration
 }
 
-// nobody is the origin of a query from a socket.
+// Queries from a socket have this origin.
 var nobody origin.Origin
 
 func newRecorder(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) *recorder {
@@ -157,11 +155,10 @@ func (rec *recorder) WriteMsg(m *dns.Msg) error {
 		rec.failed = err
 		return err
 	}
-	rec.note(m) // the writers below have changed it to what is sent
+	rec.note(m) // the writers below have changed m to the sent message
 	return nil
 }
 
-// note takes down the answer.
 func (rec *recorder) note(m *dns.Msg) {
 	rec.written, rec.rcode, rec.answerFlags, rec.answers = true, m.Rcode, flagsOf(m), len(m.Answer)
 	rec.duration = time.Since(rec.arrived)
@@ -179,7 +176,7 @@ func (rec *recorder) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Results and reasons of a query whose exchange does not tell them.
+// Results and reasons of a query without an origin.Outcome.
 const (
 	resultAnswered   = "answered"
 	resultDropped    = "dropped"
@@ -188,26 +185,26 @@ const (
 	reasonUnanswered = "unanswered"
 )
 
-// end decides what has become of the query, once its chain has returned code.
+// end sets the result of the query after its chain has returned code.
 func (rec *recorder) end(code int) {
 	if !rec.written {
 		rec.duration = time.Since(rec.arrived)
 	}
-	fate, known := rec.fate()
+	outcome, known := rec.outcome()
 	switch {
 	case rec.written || !known && !plugin.ClientWrite(code):
 		rec.result, rec.reason, rec.answered = resultAnswered, reasonChain, true
 		if !rec.written {
-			rec.rcode = code // the server answers so
+			rec.rcode = code // CoreDNS answers with code
 		}
 		if known {
-			rec.result, rec.reason = fate.Result, fate.Reason
-			rec.answered = fate.Result != resultDropped
+			rec.result, rec.reason = outcome.Result, outcome.Reason
+			rec.answered = outcome.Result != resultDropped
 		}
 	case known:
-		rec.result, rec.reason = fate.Result, fate.Reason
-		if rec.rcode = fate.Rcode; rec.rcode != 0 {
-			rec.answered, rec.duration = true, fate.At.Sub(rec.arrived)
+		rec.result, rec.reason = outcome.Result, outcome.Reason
+		if rec.rcode = outcome.Rcode; rec.rcode != 0 {
+			rec.answered, rec.duration = true, outcome.At.Sub(rec.arrived)
 		}
 	case rec.failed != nil:
 		rec.result, rec.reason = resultDropped, reasonConnection
@@ -215,19 +212,18 @@ func (rec *recorder) end(code int) {
 		rec.result, rec.reason = resultDropped, reasonUnanswered
 	}
 	if !rec.answered {
-		rec.answerFlags, rec.answers, rec.records = 0, 0, nil // of an answer that nobody got
+		rec.answerFlags, rec.answers, rec.records = 0, 0, nil // the guest did not get the answer
 	}
 }
 
-func (rec *recorder) fate() (f origin.Fate, known bool) {
+func (rec *recorder) outcome() (f origin.Outcome, known bool) {
 	if x, ok := origin.ExchangeFromContext(rec.ctx); ok {
-		return x.Fate()
+		return x.Outcome()
 	}
 	return f, false
 }
 
-// flags are the bits of a header (RFC 1035, section 4.1.1; RFC 4035, section 3.2), in the order of
-// flagNames.
+// flags are the bits of a header (RFC 1035, section 4.1.1; RFC 4035, section 3.2), in the order of flagNames.
 type flags uint8
 
 var flagNames = [...]string{"qr", "aa", "tc", "rd", "ra", "ad", "cd"}
@@ -241,7 +237,7 @@ func flagsOf(m *dns.Msg) (f flags) {
 	return f
 }
 
-// append appends the names of the flags with commas between them.
+// append appends the names of the flags, separated by commas.
 func (f flags) append(b []byte) []byte {
 	first := true
 	for i, name := range flagNames {

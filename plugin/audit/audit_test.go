@@ -53,7 +53,7 @@ func check(t *testing.T, line map[string]any, want map[string]any) {
 
 func TestDefaultFields(t *testing.T) {
 	h, lines := open(t, "", answer("db.internal. 30 IN A 10.0.0.9", "db.internal. 30 IN A 10.0.0.10"))
-	x := &exchange{arrived: time.Now().Add(-1500 * time.Millisecond), fate: &origin.Fate{Result: "answered", Reason: "chain"}}
+	x := &exchange{arrived: time.Now().Add(-1500 * time.Millisecond), outcome: &origin.Outcome{Result: "answered", Reason: "chain"}}
 	ctx := withLabels(from(guest, x), provider{"ovnhosts/answer": "dns"})
 	if _, err := h.ServeDNS(ctx, newWriter(), query("Db.internal.")); err != nil {
 		t.Fatal(err)
@@ -149,21 +149,21 @@ func TestResults(t *testing.T) {
 	}
 	failing := errors.New("not sent")
 	tests := []struct {
-		name   string
-		next   plugin.HandlerFunc
-		fate   *origin.Fate // nil for not known
-		socket bool
-		err    error // of the writer
-		want   string
+		name    string
+		next    plugin.HandlerFunc
+		outcome *origin.Outcome // nil for not known
+		socket  bool
+		err     error // of the writer
+		want    string
 	}{
-		{"answered", answer(), &origin.Fate{Result: "answered", Reason: "chain"}, false, nil, "answered chain NOERROR qr,aa,rd"},
+		{"answered", answer(), &origin.Outcome{Result: "answered", Reason: "chain"}, false, nil, "answered chain NOERROR qr,aa,rd"},
 		{"answered by the server", returns(dns.RcodeServerFailure, failing), nil, false, nil, "answered chain SERVFAIL "},
-		{"refused as a loop", answer(), &origin.Fate{Result: "refused", Reason: "loop"}, false, nil, "refused loop NOERROR qr,aa,rd"},
-		{"resumed", returns(dns.RcodeSuccess, nil), &origin.Fate{Result: "resumed", Reason: "chain"}, false, nil, "resumed chain  "},
-		{"answered at the deadline", answer(), &origin.Fate{Result: "answered", Reason: "deadline", Rcode: dns.RcodeServerFailure, At: time.Now()}, false, failing, "answered deadline SERVFAIL "},
-		{"the chain fails after the deadline", returns(dns.RcodeServerFailure, failing), &origin.Fate{Result: "answered", Reason: "deadline", Rcode: dns.RcodeServerFailure, At: time.Now()}, false, nil, "answered deadline SERVFAIL "},
-		{"answered, and the guest has gone", answer("a.example. 30 IN A 192.0.2.1"), &origin.Fate{Result: "dropped", Reason: "port"}, false, nil, "dropped port  "},
-		{"the connection has gone", answer(), &origin.Fate{Result: "dropped", Reason: "connection"}, false, failing, "dropped connection  "},
+		{"refused as a loop", answer(), &origin.Outcome{Result: "refused", Reason: "loop"}, false, nil, "refused loop NOERROR qr,aa,rd"},
+		{"resumed", returns(dns.RcodeSuccess, nil), &origin.Outcome{Result: "resumed", Reason: "chain"}, false, nil, "resumed chain  "},
+		{"answered at the deadline", answer(), &origin.Outcome{Result: "answered", Reason: "deadline", Rcode: dns.RcodeServerFailure, At: time.Now()}, false, failing, "answered deadline SERVFAIL "},
+		{"the chain fails after the deadline", returns(dns.RcodeServerFailure, failing), &origin.Outcome{Result: "answered", Reason: "deadline", Rcode: dns.RcodeServerFailure, At: time.Now()}, false, nil, "answered deadline SERVFAIL "},
+		{"answered, and the guest has gone", answer("a.example. 30 IN A 192.0.2.1"), &origin.Outcome{Result: "dropped", Reason: "port"}, false, nil, "dropped port  "},
+		{"the connection has gone", answer(), &origin.Outcome{Result: "dropped", Reason: "connection"}, false, failing, "dropped connection  "},
 		{"dropped by a plugin", returns(dns.RcodeSuccess, nil), nil, false, nil, "dropped unanswered  "},
 		{"from a socket", answer(), nil, true, nil, "answered chain NOERROR qr,aa,rd"},
 		{"from a socket that has gone", answer(), nil, true, failing, "dropped connection  "},
@@ -175,7 +175,7 @@ func TestResults(t *testing.T) {
 			h, lines := open(t, "fields default records", tt.next)
 			ctx := context.Background()
 			if !tt.socket {
-				ctx = from(guest, &exchange{arrived: time.Now().Add(-time.Second), fate: tt.fate})
+				ctx = from(guest, &exchange{arrived: time.Now().Add(-time.Second), outcome: tt.outcome})
 			}
 			w := newWriter()
 			w.err = tt.err
@@ -198,8 +198,8 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// The line has what the guest has asked, and what it was sent, though plugins change the messages;
-// a plugin that panics is in the trail, and a lookup of a plugin is not.
+// The line has the question of the guest and the answer sent, even if plugins change the messages. A plugin
+// that panics still leaves a line, and a lookup of a plugin leaves none.
 func TestQueryOfTheGuest(t *testing.T) {
 	t.Run("rewritten", func(t *testing.T) {
 		h, lines := open(t, "", func(_ context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
@@ -316,7 +316,7 @@ func sameName(a, b []byte) bool {
 	return string(a) == string(b)
 }
 
-// A query with the default fields, but for the plugins below and the target.
+// A query with the default fields, without the plugins below and without the target.
 func BenchmarkServeDNS(b *testing.B) {
 	m := new(dns.Msg)
 	next := plugin.HandlerFunc(func(_ context.Context, w dns.ResponseWriter, _ *dns.Msg) (int, error) {
@@ -331,7 +331,7 @@ func BenchmarkServeDNS(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer func() { _ = h.close() }()
-	x := &exchange{arrived: time.Now(), fate: &origin.Fate{Result: "answered", Reason: "chain"}}
+	x := &exchange{arrived: time.Now(), outcome: &origin.Outcome{Result: "answered", Reason: "chain"}}
 	ctx := withLabels(from(guest, x), provider{"ovnhosts/answer": "dns"})
 	w, q := newWriter(), query("db.internal.")
 	b.ReportAllocs()

@@ -20,8 +20,7 @@ import (
 	"github.com/puntdns/puntdns/internal/escape"
 )
 
-// field is a member of a line. key is its name with what separates it, and value appends a value
-// of JSON.
+// field is a member of a line. key is the quoted name with its comma and colon. value appends a JSON value.
 type field struct {
 	key   []byte
 	value func(b []byte, rec *recorder) []byte
@@ -31,12 +30,12 @@ func newField(name string, value func(b []byte, rec *recorder) []byte) field {
 	return field{append(escape.AppendJSON([]byte{','}, name), ':'), value}
 }
 
-// text is the value of a field that is a string.
+// text returns the value of a string field.
 func text(of func(rec *recorder) string) func([]byte, *recorder) []byte {
 	return func(b []byte, rec *recorder) []byte { return escape.AppendJSON(b, of(rec)) }
 }
 
-// address and port are those of one end of the query.
+// address and port return the values of fields about one end of the query.
 func address(of func(rec *recorder) net.Addr) func([]byte, *recorder) []byte {
 	return func(b []byte, rec *recorder) []byte {
 		b = append(b, '"')
@@ -73,7 +72,7 @@ func ipOf(a net.Addr) net.IP {
 func client(rec *recorder) net.Addr { return rec.RemoteAddr() }
 func server(rec *recorder) net.Addr { return rec.LocalAddr() }
 
-// known are the fields that have a name of their own. README.md documents them.
+// known are the fields by name. README.md documents them.
 var known = map[string]func(b []byte, rec *recorder) []byte{
 	"bridge": text(func(rec *recorder) string { return rec.origin.Bridge }),
 	"in_port": func(b []byte, rec *recorder) []byte {
@@ -138,7 +137,7 @@ var known = map[string]func(b []byte, rec *recorder) []byte{
 		b = strconv.AppendInt(b, int64(us/1e6), 10)
 		dot := len(b)
 		b = strconv.AppendInt(b, int64(1e6+us%1e6), 10)
-		b[dot] = '.' // in the place of the 1
+		b[dot] = '.' // replaces the leading 1
 		return b
 	},
 	"result": text(func(rec *recorder) string { return rec.result }),
@@ -146,7 +145,7 @@ var known = map[string]func(b []byte, rec *recorder) []byte{
 	"source": source,
 }
 
-// defaultFields are those of a block that names none, and of the word default.
+// defaultFields are the fields of the word default, and of a block without the property fields.
 var defaultFields = []string{
 	"bridge", "network", "switch", "port", "client", "client_port", "server", "server_port", "protocol",
 	"id", "name", "type", "class", "rcode", "flags", "answers", "duration", "result", "reason", "source",
@@ -165,14 +164,13 @@ func queryFlags(b []byte, rec *recorder) []byte {
 	return append(b, '"')
 }
 
-// mostRecords is how many records of an answer a line has, and mostOfRecord how many bytes of
-// each.
+// mostRecords bounds the records that a line has of an answer; mostOfRecord bounds the bytes of each.
 const (
 	mostRecords  = 16
 	mostOfRecord = 512
 )
 
-// appendRecords appends those of an answer section: type and data of each.
+// appendRecords appends a JSON array with the type and the data of each record.
 func appendRecords(b []byte, answer []dns.RR) []byte {
 	b = append(b, '[')
 	for i, rr := range answer[:min(len(answer), mostRecords)] {
@@ -188,7 +186,8 @@ func appendRecords(b []byte, answer []dns.RR) []byte {
 	return append(b, ']')
 }
 
-// sources are the labels of who has answered. A rule of rpz may have replaced the answer of another.
+// sources are the labels of the plugins that answer. rpz comes first: a rule of rpz may have replaced the
+// answer of another plugin.
 var sources = []struct{ label, of string }{
 	{"rpz/answer", "rpz/"},
 	{"ovnhosts/answer", "ovnhosts/"},
@@ -197,7 +196,7 @@ var sources = []struct{ label, of string }{
 	{"ovnforward/upstream", "ovnforward/"},
 }
 
-// source is who has answered, where that is known.
+// source appends who has answered, or an empty string if no label shows it.
 func source(b []byte, rec *recorder) []byte {
 	if rec.written {
 		for i := range sources {
@@ -212,7 +211,6 @@ func source(b []byte, rec *recorder) []byte {
 	return append(b, `""`...)
 }
 
-// labelField is a field with a label of metadata.
 func labelField(name, label string) field {
 	return newField(name, text(func(rec *recorder) string {
 		if f := metadata.ValueFunc(rec.ctx, label); f != nil {
@@ -227,7 +225,7 @@ var (
 	labelWord = regexp.MustCompile(`^([^=]*)=\{/([^{}]+)\}$`)
 )
 
-// parseFields returns the fields that words name: those of known, default, and NAME={/LABEL}.
+// parseFields returns the fields that words name: known fields, default, and NAME={/LABEL}.
 func parseFields(words []string) (fields []field, err error) {
 	if len(words) == 0 {
 		return nil, fmt.Errorf("expected default, names of fields, or NAME={/LABEL}")

@@ -7,7 +7,7 @@ import (
 	"github.com/puntdns/puntdns/internal/trail"
 )
 
-// dnstapDropped counts what the log of dnstap tells: that plugin has no metric of it.
+// dnstapDropped counts the messages that dnstap logs as dropped: dnstap has no metric for them.
 var dnstapDropped = series.Counter("dnstap_dropped_total",
 	"Messages that dnstap has dropped, as its log tells every 10 s: the queue was full, or the collector gone.").WithLabelValues()
 
@@ -21,7 +21,7 @@ var (
 	rotated = series.ScrapedCounter("rotations_total", "Files rotated.", "target")
 	queue   = series.ScrapedGauge("queue_bytes", "Lines that wait to be written, in bytes.", "target")
 	up      = series.ScrapedGauge("target_up", "1, or 0 while the target takes no lines.", "target")
-	// abandoned counts when the writer and its metrics are gone.
+	// abandoned also counts after the Writer and its other metrics are gone.
 	abandoned = series.ScrapedCounter("lines_abandoned_total", "Lines lost at the end of the process, or when a reload has removed a target: not written in time, or later.")
 )
 

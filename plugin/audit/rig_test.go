@@ -86,16 +86,16 @@ func (w *writer) WriteMsg(m *dns.Msg) error { return w.err }
 // exchange is an origin.Exchange.
 type exchange struct {
 	arrived time.Time
-	fate    *origin.Fate
+	outcome *origin.Outcome
 }
 
 func (x *exchange) Arrived() time.Time { return x.arrived }
 
-func (x *exchange) Fate() (f origin.Fate, known bool) {
-	if x.fate == nil {
+func (x *exchange) Outcome() (f origin.Outcome, known bool) {
+	if x.outcome == nil {
 		return f, false
 	}
-	return *x.fate, true
+	return *x.outcome, true
 }
 
 // from returns the context of a query of the guest.

@@ -21,13 +21,12 @@ import (
 
 func init() { plugin.Register(name, setup) }
 
-// defaultConfig is that of a target for which no block says anything else.
+// defaultConfig is the config of a target without options in any block.
 var defaultConfig = trail.Config{Queue: 16 << 20, Rotation: trail.Rotation{Size: 100 << 20, Keep: 10}}
 
 type handlersKey struct{}
 
-// setup only parses; OnStartup opens the file. internal/lifecycle/reload.go shows when the callbacks
-// are called.
+// setup only parses; OnStartup opens the file. internal/lifecycle/reload.go shows when the callbacks run.
 func setup(c *caddy.Controller) error {
 	h, err := parse(c)
 	if err != nil {
@@ -50,7 +49,7 @@ func setup(c *caddy.Controller) error {
 	return nil
 }
 
-// open acquires the target, which others may write to.
+// open acquires the target, which other handlers may share.
 func (h *Handler) open() (err error) {
 	if h.lease, err = trail.Acquire(h.target, h.config, log); err != nil {
 		return fmt.Errorf("%s - %s: %w", h.directive.At, h.directive, err)
@@ -58,7 +57,7 @@ func (h *Handler) open() (err error) {
 	return nil
 }
 
-// close undoes open. Its error is always nil.
+// close releases the target. The error is always nil.
 func (h *Handler) close() error {
 	if h.lease != nil {
 		h.lease.Release()
@@ -66,10 +65,10 @@ func (h *Handler) close() error {
 	return nil
 }
 
-// sinkProperties are those of a target, not of a block.
+// sinkProperties are the properties of a target. All blocks with the target share them.
 var sinkProperties = []string{"rotate", "keep", "queue"}
 
-// saysOfTarget reports whether the block gives properties of its target.
+// saysOfTarget reports whether the block gives one of sinkProperties.
 func (h *Handler) saysOfTarget() bool {
 	for _, p := range sinkProperties {
 		if h.directive.Gives(p) {
@@ -79,8 +78,8 @@ func (h *Handler) saysOfTarget() bool {
 	return false
 }
 
-// agree has all blocks with one target have the properties that one of them gives. It is an error
-// if another gives others.
+// agree copies the properties of a target to the blocks that give none. It returns an error if two blocks
+// give different properties.
 func (h *Handler) agree(others []*Handler) error {
 	for _, o := range others {
 		if o.target != h.target {
@@ -99,8 +98,7 @@ func (h *Handler) agree(others []*Handler) error {
 	return nil
 }
 
-// Check does what a start does with the directive of one server block, but for making the file:
-// it returns the same errors.
+// Check returns the errors that a start returns for the directive of one server block. It creates no file.
 func Check(c *caddy.Controller, _ func(directive string) bool) error {
 	h, err := parse(c)
 	if err == nil {
@@ -189,7 +187,7 @@ func parseRotate(words []string) (size int64, age time.Duration, err error) {
 	return size, age, nil
 }
 
-// parseKeep reads N or all, and AGE.
+// parseKeep reads N or all, and an optional AGE. n is -1 for all.
 func parseKeep(words []string) (n int, age time.Duration, err error) {
 	const want = "expected the number of old files, or all, and how old they may become, from 1m"
 	if len(words) < 1 || len(words) > 2 {
@@ -210,7 +208,7 @@ func parseKeep(words []string) (n int, age time.Duration, err error) {
 	return n, age, nil
 }
 
-// parseAge reads a duration of Go, or whole days, as 30d.
+// parseAge reads a Go duration, or whole days such as 30d.
 func parseAge(word string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(word, "d"); ok {
 		n, err := strconv.ParseUint(days, 10, 16)

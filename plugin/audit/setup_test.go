@@ -137,7 +137,7 @@ func TestDnstapDropped(t *testing.T) {
 	}
 }
 
-// The real dnstap logs what it has dropped in the form that dnstapListener reads.
+// The log format of the real dnstap for dropped messages is the format that dnstapListener reads.
 func TestFormOfDnstapLog(t *testing.T) {
 	dir, err := exec.Command("go", "list", "-f", "{{.Dir}}", "github.com/coredns/coredns/plugin/dnstap").Output()
 	if err != nil {

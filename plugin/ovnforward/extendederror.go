@@ -19,7 +19,7 @@ func (e *errorAnnotator) WriteMsg(m *dns.Msg) error {
 		return e.ResponseWriter.WriteMsg(m)
 	}
 	ede := &dns.EDNS0_EDE{InfoCode: dns.ExtendedErrorCodeNoReachableAuthority}
-	switch e.forwarder.fate.Load() {
+	switch e.forwarder.outcome.Load() {
 	case answered:
 		return e.ResponseWriter.WriteMsg(m) // the server's own failure
 	case unasked:

@@ -36,11 +36,11 @@ const (
 type forwarder struct {
 	handler *Handler
 	zone    *ovn.Forward
-	// fate is the outcome of the query.
-	fate atomic.Uint32
+	// outcome is what has become of the query.
+	outcome atomic.Uint32
 }
 
-// Values of forwarder.fate.
+// Values of forwarder.outcome.
 const (
 	unasked  = iota // *cache* has answered so far
 	answered        // by a server
@@ -62,9 +62,9 @@ func (f *forwarder) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.M
 	} else {
 		count(ctx, outcome)
 	}
-	f.fate.Store(answered)
+	f.outcome.Store(answered)
 	if m == nil {
-		f.fate.Store(failed)
+		f.outcome.Store(failed)
 		m = new(dns.Msg).SetRcode(r, dns.RcodeServerFailure)
 	}
 	if err := w.WriteMsg(m); err != nil {

@@ -8,11 +8,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/miekg/dns"
+
 	"github.com/puntdns/puntdns/internal/explain"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/ovn/names"
 	"github.com/puntdns/puntdns/internal/ovsdb"
+	"github.com/puntdns/puntdns/internal/shell"
 )
 
 // maxOtherNetworks bounds the networks that an explanation names.
@@ -20,7 +23,7 @@ const maxOtherNetworks = 8
 
 // explain shows an operator what the asker's networks, and other networks, have for a name. No guest sees this:
 // it would learn of other networks.
-func (h *Handler) explain(x *explain.Step, s *ovn.Snapshot, a *asker, qname string, found bool) {
+func (h *Handler) explain(x *explain.Step, s *ovn.Snapshot, a *asker, qname string, qtype uint16, found bool) {
 	scope := a.scope.Networks()
 	x.Notef("asks for switch %s (%s), domain %s", a.scope.Own.Name, a.scope.Own.ID, cmp.Or(a.domain, "none"))
 	if len(scope) > 1 {
@@ -40,22 +43,32 @@ func (h *Handler) explain(x *explain.Step, s *ovn.Snapshot, a *asker, qname stri
 			others = append(others, n)
 		}
 	}
+	h.findUnreadable(x, s, a, qname, qtype, found)
 	if found {
 		return
 	}
-	h.findUnreadable(x, s, a, qname)
+	if h.source.ReadsNorthbound() {
+		of := *a // the asker of a query stays on its stack
+		x.IfDenied(func() ([]explain.Finding, error) { return h.searchNorthbound(&of, qname) })
+	}
 	h.findVariants(x, s, a, qname)
 	slices.SortFunc(others, func(a, b *ovn.Network) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), slices.Compare(a.ID[:], b.ID[:]))
 	})
+	own := ovn.SwitchRef{Name: a.scope.Own.Name, ID: a.scope.Own.ID}
 	for _, n := range others[:min(len(others), maxOtherNetworks)] {
-		x.Find(explain.Finding{
-			Code: explain.OtherNetwork, Text: fmt.Sprintf("%s is a name of switch %s (%s), and this guest is on switch %s, which does not have it", qname, n.Name, n.ID, a.scope.Own.Name),
-			Remedy: fmt.Sprintf("if the guest belongs on switch %s, bind its interface to a port of that switch; if both switches are of one tenant, give switch %s a DNS row with the name%s; if they are of two, that is as it should be", n.Name, a.scope.Own.Name, h.orRouters()),
-		})
+		x.Find(otherNetwork(qname, ovn.SwitchRef{Name: n.Name, ID: n.ID}, own, h.orRouters()))
 	}
 	if more := len(others) - maxOtherNetworks; more > 0 {
 		x.Find(explain.Finding{Code: explain.OtherNetwork, Text: fmt.Sprintf("%s is a name of %d more switches, which this guest is not on", qname, more)})
+	}
+}
+
+// otherNetwork returns the finding that a switch has the name, and the guest's own switch does not.
+func otherNetwork(qname string, has, own ovn.SwitchRef, orRouters string) explain.Finding {
+	return explain.Finding{
+		Code: explain.OtherNetwork, Text: fmt.Sprintf("%s is a name of switch %s (%s), and this guest is on switch %s, which does not have it", qname, has.Name, has.ID, own.Name),
+		Remedy: fmt.Sprintf("if the guest belongs on switch %s, bind its interface to a port of that switch; if both switches are of one tenant, give switch %s a DNS row with the name%s; if they are of two, that is as it should be", has.Name, own.Name, orRouters),
 	}
 }
 
@@ -72,26 +85,39 @@ func (h *Handler) hasName(n *ovn.Network, name string) bool {
 	return slices.ContainsFunc(n.Sources(name, h.Domain), func(k names.Candidate) bool { return k.Used })
 }
 
-// findUnreadable reports the records of a name whose values are invalid.
-func (h *Handler) findUnreadable(x *explain.Step, s *ovn.Snapshot, a *asker, qname string) {
+// findUnreadable reports the records of a name whose values are unreadable. For a known name it reports only
+// records that could answer the type.
+func (h *Handler) findUnreadable(x *explain.Step, s *ovn.Snapshot, a *asker, qname string, qtype uint16, found bool) {
 	for _, id := range a.scope.Networks() {
 		n := s.Network(id)
 		if n == nil {
 			continue
 		}
 		for _, k := range n.Sources(qname, h.Domain) {
-			if !k.Unreadable {
+			rrtype, _, _ := names.ParseRRKey(k.Key)
+			if !k.Unreadable || found && rrtype != qtype && rrtype != dns.TypeCNAME {
 				continue
 			}
-			row, list := ovsdb.UUID(k.Row).String(), "ovn-nbctl list DNS "
-			if h.source.DNSDatabase(&k) == "OVN_Southbound" {
-				list = "ovn-sbctl list DNS "
-			}
-			x.Find(explain.Finding{
-				Code: explain.Unreadable, Text: fmt.Sprintf("switch %s has a record of %s in row %s of table DNS, but its value can't be read, so there is no such name", n.Name, qname, row),
-				Remedy: "mend the value: expected IP addresses with spaces or commas between them, or for the reverse name of an address the name that it has", Commands: []string{list + row},
-			})
+			x.Find(unreadable(n.Name, qname, &k, h.source.WhyUnreadable(&k)))
 		}
+	}
+}
+
+// unreadable returns the finding that a DNS row of a switch has an unreadable record. why has the texts about it.
+func unreadable(ofSwitch, qname string, k *names.Candidate, why []string) explain.Finding {
+	expected := "IP addresses with spaces or commas between them, or for the reverse name of an address the name that it has"
+	if rrtype, _, _ := names.ParseRRKey(k.Key); rrtype != dns.TypeNone {
+		expected = "the data of one " + dns.TypeToString[rrtype] + " record a line, as in a zone file (RFC 1035)"
+	}
+	row := ovsdb.UUID(k.Row).String()
+	if len(why) == 0 {
+		why = []string{"row " + row + " of table DNS in Northbound"}
+	}
+	return explain.Finding{
+		Code:     explain.Unreadable,
+		Text:     fmt.Sprintf("switch %s has a record of %s whose value can't be read, so it is not in the answer: %s", ofSwitch, qname, strings.Join(why, "; ")),
+		Remedy:   "mend the value in Northbound (`ovn-nbctl set`): expected " + expected,
+		Commands: []string{"ovn-nbctl get DNS " + row + " " + shell.Word(k.Column+":"+shell.OVNString(k.Key))},
 	}
 }
 
@@ -106,7 +132,7 @@ func (h *Handler) explainKnown(x *explain.Step, n *ovn.Network, qname string) {
 		source := "port"
 		switch {
 		case k.Row != ([16]byte{}):
-			source = "row " + ovsdb.UUID(k.Row).String() + " of table DNS"
+			source = "row " + ovsdb.UUID(k.Row).String() + " of table DNS in Northbound"
 		case k.Port != nil:
 			source = "hostname of port " + k.Port.Name
 			if k.DomainFrom != "" {

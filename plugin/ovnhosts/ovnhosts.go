@@ -104,7 +104,7 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	cached, _ := ctx.Value(ovn.LookupCacheKey{}).(*ovn.LookupCache)
 	known, found := cached.Lookup(snapshot, a.scope, qname, h.Domain)
 	if x := explain.Of(ctx); x != nil {
-		h.explain(x, snapshot, &a, qname, found)
+		h.explain(x, snapshot, &a, qname, state.QType(), found)
 	}
 	if !found && a.unread {
 		// CoreDNS would log an error for each query, at any rate.

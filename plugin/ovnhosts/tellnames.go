@@ -37,7 +37,7 @@ func (r *sourceSet) tellNames(_ context.Context, parameters url.Values) (any, er
 	out := &api.Names{Of: word, Networks: []api.NetworkNames{}}
 	seen := map[origin.Network]bool{} // sources with other settings may read the same database
 	for _, of := range r.all() {
-		n := namesOf{snapshot: of.Snapshot(), domain: of.domain, database: of.DNSDatabase}
+		n := namesOf{snapshot: of.Snapshot(), domain: of.domain}
 		kind, networks, name := n.find(word)
 		if out.Kind == "" {
 			out.Kind = kind
@@ -62,7 +62,6 @@ func (r *sourceSet) tellNames(_ context.Context, parameters url.Values) (any, er
 type namesOf struct {
 	snapshot *ovn.Snapshot
 	domain   string // of the Corefile, or empty
-	database func(*names.Candidate) string
 }
 
 // find returns the kind of a word and its networks: the ones of a guest, the ones with the name of a switch, or
@@ -172,9 +171,11 @@ func (n *namesOf) value(k *ovn.Candidate) api.Value {
 		Wins: k.Used, Unreadable: k.Unreadable, OVNOwned: k.OVNOwned, Derived: k.Derived,
 	}
 	if k.Row != ([16]byte{}) {
-		v.Row, v.Database = ovsdb.UUID(k.Row).String(), n.database(&k.Candidate)
+		v.Row, v.Database = ovsdb.UUID(k.Row).String(), "OVN_Northbound"
 		if len(k.Records) > 0 {
 			v.Keys = keysOf(k.Records)
+		} else if qtype, _, _ := names.ParseRRKey(k.Key); qtype != dns.TypeNone {
+			v.Keys = keysOf([]string{dns.TypeToString[qtype]})
 		}
 	}
 	if k.Port != nil {

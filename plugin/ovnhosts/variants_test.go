@@ -3,6 +3,7 @@
 package ovnhosts
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -15,6 +16,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/puntdns/puntdns/internal/explain"
+	"github.com/puntdns/puntdns/internal/ovsdb"
 	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
 	"github.com/puntdns/puntdns/internal/testkit"
 )
@@ -63,9 +65,10 @@ func TestExplainUnknown(t *testing.T) {
 	s.Transact(t, "OVN_Northbound",
 		insert("DNS", "own", object{"records": pairs(
 			"app.cloud.internal", "10.0.0.21", "web.internal", "10.0.0.22", "bad.internal", "nonsense", "half.cloud.internal", "nonsense",
-		)}),
+		), "external_ids": pairs("dns-cname/alias.internal", "10.0.0.1", "dns-mx/web.internal", "ten mx.internal")}),
 		insert("Logical_Switch", "red", object{"name": "red", "dns_records": set(named("own"))}),
 		insert("DNS", "other", object{"records": pairs("theirs.internal", "10.0.1.21", "broken.internal", "nonsense")}),
+		insert("DNS", "loose", object{"records": pairs("Loose.internal", "10.0.0.23"), "external_ids": pairs("dns-mx/mail.internal", "10 mx.internal")}),
 		insert("Logical_Switch", "blue", object{"name": "blue", "dns_records": set(named("other"))}),
 	)
 	h := openFrom(t, s, "red", " domain cloud.internal\n monitor all")
@@ -74,29 +77,58 @@ func TestExplainUnknown(t *testing.T) {
 		return blue != nil && h.hasName(blue, "theirs.internal.")
 	})
 	awaitRead(t, h)
-	for _, tc := range []struct{ qname, code, text string }{
-		{"none.internal.", "", ""},
-		{"app.", explain.SearchDomain, "app. is no name of switch red, but app.cloud.internal. is: the guest has asked without the domain"},
-		{"web.internal.cloud.internal.", explain.SearchDomain, "web.internal.cloud.internal. is no name of switch red, but web.internal. is: the guest has put a domain behind it"},
-		{"theirs.internal.", explain.OtherNetwork, "theirs.internal. is a name of switch blue"},
-		{"bad.internal.", explain.Unreadable, "switch red has a record of bad.internal. in row "},
-		{"half.", "", ""},
-		{"bad.internal.cloud.internal.", "", ""},
-		{"broken.internal.", "", ""},
+	row := h.source.Snapshot().NetworkByName("red").Sources("bad.internal.", "")[0].Row
+	unreadable := func(name, column, key, why string) (text, command string) {
+		id := ovsdb.UUID(row).String()
+		return fmt.Sprintf("switch red has a record of %s whose value can't be read, so it is not in the answer: OVN_Northbound: DNS %s: %s", name, id, why),
+			fmt.Sprintf(`ovn-nbctl get DNS %s '%s:"%s"'`, id, column, key)
+	}
+	badText, badCommand := unreadable("bad.internal.", "records", "bad.internal", `"bad.internal.": value "nonsense" skipped: `)
+	aliasText, aliasCommand := unreadable("alias.internal.", "external_ids", "dns-cname/alias.internal", `"dns-cname/alias.internal": value "10.0.0.1" skipped: expected a domain name, not an address`)
+	mxText, mxCommand := unreadable("web.internal.", "external_ids", "dns-mx/web.internal", `"dns-mx/web.internal": value "ten mx.internal" skipped: `)
+	for _, tc := range []struct {
+		qname            string
+		qtype            uint16
+		code, text, line string
+	}{
+		{qname: "none.internal."},
+		{qname: "app.", code: explain.SearchDomain, text: "app. is no name of switch red, but app.cloud.internal. is: the guest has asked without the domain"},
+		{qname: "web.internal.cloud.internal.", code: explain.SearchDomain, text: "web.internal.cloud.internal. is no name of switch red, but web.internal. is: the guest has put a domain behind it"},
+		{qname: "theirs.internal.", code: explain.OtherNetwork, text: "theirs.internal. is a name of switch blue"},
+		{qname: "bad.internal.", code: explain.Unreadable, text: badText, line: badCommand},
+		{qname: "alias.internal.", code: explain.Unreadable, text: aliasText, line: aliasCommand},
+		{qname: "web.internal.", qtype: dns.TypeMX, code: explain.Unreadable, text: mxText, line: mxCommand},
+		{qname: "web.internal.", qtype: dns.TypeAAAA},
+		{qname: "loose.internal.", code: explain.NoSwitch, text: "Northbound has loose.internal. in row "},
+		{qname: "mail.internal.", code: explain.NoSwitch, text: "Northbound has mail.internal. in row "},
+		{qname: "half."},
+		{qname: "bad.internal.cloud.internal."},
+		{qname: "broken.internal."},
 	} {
-		t.Run(tc.qname, func(t *testing.T) {
+		t.Run(tc.qname+dns.TypeToString[tc.qtype], func(t *testing.T) {
 			e := explain.New()
 			defer e.End()
 			w := dnstest.NewRecorder(&test.ResponseWriter{})
-			if _, err := h.ServeDNS(e.Context(context.Background()), w, new(dns.Msg).SetQuestion(tc.qname, dns.TypeA)); err != nil {
+			if _, err := h.ServeDNS(e.Context(context.Background()), w, new(dns.Msg).SetQuestion(tc.qname, cmp.Or(tc.qtype, dns.TypeA))); err != nil {
 				t.Fatal(err)
 			}
-			found := e.Report().Findings
+			r := e.Report()
+			found := r.Findings
+			for _, search := range r.Searches {
+				more, err := search()
+				if err != nil {
+					t.Fatal(err)
+				}
+				found = append(found, more...)
+			}
 			if tc.code == "" && len(found) == 0 {
 				return
 			}
 			if len(found) != 1 || found[0].Code != tc.code || !strings.HasPrefix(found[0].Text, tc.text) {
-				t.Errorf("%+v, want %q: %q", found, tc.code, tc.text)
+				t.Fatalf("%+v, want %q: %q", found, tc.code, tc.text)
+			}
+			if tc.line != "" && !slices.Equal(found[0].Commands, []string{tc.line}) {
+				t.Errorf("%q, want %q", found[0].Commands, tc.line)
 			}
 		})
 	}

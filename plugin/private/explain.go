@@ -11,7 +11,7 @@ import (
 	"github.com/puntdns/puntdns/internal/explain"
 )
 
-// explain finds why a name is private, and that nobody is asked for it. m is the answer.
+// explain reports that a name is private and why, if m is an answer of this plugin.
 func (h *Handler) explain(x *explain.Step, state *request.Request, m *dns.Msg, of class) {
 	if m.Rcode == dns.RcodeSuccess && len(m.Answer) > 0 {
 		return

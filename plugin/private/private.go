@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package private is a CoreDNS plugin that keeps private names on the node: names that mean
-// something in one network only, and that nobody outside can answer. It stands below all that
-// has names, and above all that asks others, so it sees what no source on the node knows:
+// Package private is a CoreDNS plugin that keeps private names on the node: names with a meaning in one
+// network only, which no server outside can answer. It stands below all plugins that have names, and above
+// all plugins that ask other servers:
 //
 //	ovnhosts, neutronhosts, cache, template, hosts, file
 //	  │ what they don't know
@@ -29,7 +29,7 @@ import (
 	"github.com/puntdns/puntdns/internal/origin"
 )
 
-// Name is that of the directive.
+// Name is the name of the directive.
 const Name = "private"
 
 // Handler answers for private names, and passes on all others. It does not change after setup.
@@ -64,8 +64,7 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	if explained != nil {
 		explained.Notef("a private name (%s)", of)
 	}
-	// A guest that has asked a server of its own choice may have chosen one of its network,
-	// which has these names.
+	// A guest that chose its server may have chosen a server of its network, which has these names.
 	if o, punted := origin.FromContext(ctx); punted && o.Hijacked {
 		if handled, code, err := origin.Resume(ctx, w, r); err != nil {
 			return code, plugin.Error(Name, err)

@@ -62,7 +62,7 @@ func handler(t *testing.T, corefile string) (*Handler, *upstream) {
 	return h, u
 }
 
-// answered asks a handler with an upstream, and returns the answer in short:
+// answered queries a handler with an upstream, and returns the answer as
 //
 //	RCODE [flags] [= data of each record] [SOA owner TTL]
 func answered(t *testing.T, ctx context.Context, h *Handler, u *upstream, qname, qtype string) string {
@@ -273,8 +273,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// The TTL of a denial is the smaller one of the SOA record's own and its last field (RFC 2308,
-// section 5), so both have to be that of the Corefile.
+// The TTL of a denial is the smaller of the TTL of the SOA record and its last field (RFC 2308, section 5),
+// so both have to be the TTL of the Corefile.
 func TestTTL(t *testing.T) {
 	h, _ := handler(t, "private {\n ttl 77\n}")
 	for _, qname := range []string{"a.test.", "db."} {
@@ -313,7 +313,7 @@ func TestClass(t *testing.T) {
 	}
 }
 
-// resumer counts what it is asked for.
+// resumer counts its calls.
 type resumer struct {
 	times int
 	err   error

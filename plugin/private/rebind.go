@@ -60,7 +60,7 @@ func (f *rebindFilter) WriteMsg(m *dns.Msg) error {
 // filtered returns m without records that have private addresses. m itself may be another's.
 func (f *rebindFilter) filtered(m *dns.Msg) *dns.Msg {
 	c := *m
-	// What is left is not what was signed.
+	// The signature does not cover the remaining records.
 	c.AuthenticatedData = false
 	c.Answer, c.Extra = without(m.Answer), without(m.Extra)
 	qtype := f.state.QType()
@@ -72,8 +72,8 @@ func (f *rebindFilter) filtered(m *dns.Msg) *dns.Msg {
 	return &c
 }
 
-// without returns the records that have no private address, but for the signatures of sets that
-// have lost a record.
+// without returns the records without a private address, and without the signatures of sets that have lost a
+// record.
 func without(rrs []dns.RR) []dns.RR {
 	type set struct {
 		owner  string

@@ -21,10 +21,10 @@ func isSingleLabel(qname string, qtype uint16) bool {
 	return qname != "." && dns.CountLabel(qname) == 1 && !isTLD(strings.TrimSuffix(qname, "."))
 }
 
-// isTLD reports whether a label is a top-level domain, by the list that the binary was built
-// with. Some of these have addresses, and to deny one denies what is below it (RFC 8020).
+// isTLD reports whether a label is a top-level domain, by the list that the binary was built with. Some
+// top-level domains have addresses, and a denial of one denies all names below it (RFC 8020).
 func isTLD(label string) bool {
-	// A label with escapes is none, and a dot among them would be taken for the end of a label.
+	// A label with escapes is no TLD, and an escaped dot would be taken for the end of a label.
 	if strings.Contains(label, `\`) {
 		return false
 	}

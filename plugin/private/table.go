@@ -52,16 +52,15 @@ func newTable(except, also []string, ttl uint32) table {
 	return t
 }
 
-// exists reports whether a name is that of a zone, or has one below it.
+// exists reports whether a name is a zone, or has a zone below it.
 func (t *table) exists(qname string) bool {
 	_, known := t.zones[qname]
 	return known || t.above[qname]
 }
 
-// find returns the zone that answers for a name, or reports that the name is excepted; neither
-// for other names. A DS record is of the zone above (RFC 4035, section 3.1.4.1), so the question
-// for that of a zone goes on to others: a resolver that validates learns there that the zone is
-// not signed.
+// find returns the zone that answers for a name, or reports that the name is excepted. A DS record belongs to
+// the parent zone (RFC 4035, section 3.1.4.1), so a DS query for a zone goes on to the next plugin: a
+// validating resolver learns there that the zone is not signed.
 func (t *table) find(qname string, qtype uint16) (z *zone, excepted bool) {
 	for off, end := 0, false; !end; off, end = dns.NextLabel(qname, off) {
 		if off == 0 && qtype == dns.TypeDS {

@@ -33,9 +33,9 @@ type builtin struct {
 	lookup func(qname string) (names.Answer, bool) // nil for a zone without names
 }
 
-// builtins are the zones of IANA's registry "Locally-Served DNS Zones", those of its registry
-// "Special-Use Domain Names" that a resolver is not to ask others for, and suffixes of private
-// networks. The README has the source of each.
+// builtins are the zones of IANA's registry "Locally-Served DNS Zones", the names of its registry
+// "Special-Use Domain Names" that a resolver must not forward, and suffixes of private networks. The README
+// has the source of each.
 func builtins() []builtin {
 	all := []builtin{
 		{"localhost.", classSpecial, lookupLocalhost},

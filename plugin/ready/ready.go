@@ -2,8 +2,8 @@
 
 // Package ready is a CoreDNS plugin that reports over HTTP whether this process can
 // serve, and why not. It replaces CoreDNS's plugin of that name, with its syntax and its
-// status codes: that one names only the plugins that are not ready, and answers 200 for a
-// moment at the start, before it knows which plugins to ask.
+// status codes: that one has no reasons, and answers 200 for a moment at the start, before it knows which plugins to
+// ask.
 //
 //	GET /ready ─► monitor.answer ─► notReady ─► Readiness.Ready, Explainer.NotReady
 //
@@ -125,20 +125,23 @@ func (m *monitor) stop() error {
 	return nil
 }
 
-// answer answers a request: 200 and OK, or 503 and a line for each thing that is not
-// ready.
+// answer answers a request: 200 and OK, or 503, a line with the names of the plugins that are not ready, as in
+// CoreDNS, and a line for each reason.
 func (m *monitor) answer(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	status, text := http.StatusOK, http.StatusText(http.StatusOK)
-	if reasons := m.notReady(); len(reasons) > 0 {
-		status, text = http.StatusServiceUnavailable, strings.Join(reasons, "\n")+"\n"
+	if plugins, reasons := m.notReady(); len(plugins) > 0 {
+		status, text = http.StatusServiceUnavailable, strings.Join(plugins, ",")
+		if len(reasons) > 0 {
+			text += "\n" + strings.Join(reasons, "\n") + "\n"
+		}
 	}
 	w.WriteHeader(status)
 	_, _ = w.Write([]byte(text)) // it fails if the client has closed the connection
 }
 
-// notReady asks the plugins, and returns the reasons of those that are not ready.
-func (m *monitor) notReady() (reasons []string) {
+// notReady asks the plugins, and returns the plugins that are not ready, sorted, and their reasons.
+func (m *monitor) notReady() (plugins, reasons []string) {
 	m.mu.Lock()
 	checks := maps.Clone(m.checks)
 	if !m.continuously {
@@ -152,15 +155,12 @@ func (m *monitor) notReady() (reasons []string) {
 			m.mu.Unlock()
 			continue
 		}
-		why := []string{"not ready"}
+		plugins = append(plugins, plugin)
 		if e, ok := checks[plugin].(Explainer); ok {
-			if all := e.NotReady(); len(all) > 0 {
-				why = all
+			for _, reason := range e.NotReady() {
+				reasons = append(reasons, plugin+": "+reason)
 			}
 		}
-		for _, reason := range why {
-			reasons = append(reasons, plugin+": "+reason)
-		}
 	}
-	return reasons
+	return plugins, reasons
 }

@@ -84,9 +84,9 @@ func TestAnswer(t *testing.T) {
 		want string
 	}{
 		{"all ready", nil, nil, "200 OK"},
-		{"one is not, and says why", []string{"the switch is away", "the database is away"}, nil, "503 a: the switch is away\na: the database is away\n"},
-		{"one is not, and says nothing", nil, []string{"-"}, "503 b: not ready\n"},
-		{"none is", []string{"gone"}, []string{"-"}, "503 a: gone\nb: not ready\n"},
+		{"one is not, and says why", []string{"the switch is away", "the database is away"}, nil, "503 a\na: the switch is away\na: the database is away\n"},
+		{"one is not, and says nothing", nil, []string{"-"}, "503 b"},
+		{"none is", []string{"gone"}, []string{"-"}, "503 a,b\na: gone\n"},
 		{"all ready again", nil, nil, "200 OK"},
 	} {
 		a.why, b.why = tt.a, tt.b
@@ -102,7 +102,7 @@ func TestUntilReady(t *testing.T) {
 	for _, tt := range []struct {
 		why  []string
 		want string
-	}{{[]string{"starting"}, "503 a: starting\n"}, {nil, "200 OK"}, {[]string{"lost"}, "200 OK"}} {
+	}{{[]string{"starting"}, "503 a\na: starting\n"}, {nil, "200 OK"}, {[]string{"lost"}, "200 OK"}} {
 		a.why = tt.why
 		if got := get(t, address); got != tt.want {
 			t.Errorf("%q, expected %q", got, tt.want)

@@ -4,6 +4,7 @@ package rpz
 
 import (
 	"context"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -124,21 +125,44 @@ func recordsOf(m *dns.Msg, owner string) (all []dns.RR) {
 	return all
 }
 
-// addressesOf returns the addresses in an answer to a query for them.
+// addressesOf returns the addresses in an answer to a query for them, or for records with address hints.
 func addressesOf(m *dns.Msg, qtype uint16) (all []netip.Addr) {
-	if qtype != dns.TypeA && qtype != dns.TypeAAAA && qtype != dns.TypeANY {
+	if !rules.MayHaveAddresses(qtype) {
 		return nil
+	}
+	add := func(ips ...net.IP) {
+		for _, ip := range ips {
+			if a, ok := netip.AddrFromSlice(ip); ok {
+				all = append(all, a.Unmap())
+			}
+		}
 	}
 	for _, rr := range m.Answer {
 		switch rr := rr.(type) {
 		case *dns.A:
-			if a, ok := netip.AddrFromSlice(rr.A.To4()); ok {
-				all = append(all, a)
-			}
+			add(rr.A)
 		case *dns.AAAA:
 			if a, ok := netip.AddrFromSlice(rr.AAAA.To16()); ok {
 				all = append(all, a)
 			}
+		case *dns.HTTPS:
+			add(hintsOf(&rr.SVCB)...)
+		case *dns.SVCB:
+			add(hintsOf(rr)...)
+		}
+	}
+	return all
+}
+
+// hintsOf returns the address hints of a record (RFC 9460, section 7.3). Clients connect to them before they ask for
+// addresses.
+func hintsOf(rr *dns.SVCB) (all []net.IP) {
+	for _, v := range rr.Value {
+		switch v := v.(type) {
+		case *dns.SVCBIPv4Hint:
+			all = append(all, v.Hint...)
+		case *dns.SVCBIPv6Hint:
+			all = append(all, v.Hint...)
 		}
 	}
 	return all
@@ -170,8 +194,8 @@ func isSigned(m *dns.Msg, owner string, last bool) bool {
 	return false
 }
 
-// act does what a rule says. c is the answer that it was found in, nil for none. It reports
-// whether the query is dealt with: not if the answer is to be left alone.
+// act applies a rule. c is the answer in which the rule was found, nil for none. done is false if the answer
+// stays as it is.
 func (q *query) act(f *hit, c *chain) (done bool, err error) {
 	q.logOnly(f.logged, f.step)
 	var m *dns.Msg
@@ -288,7 +312,9 @@ func unsigned(all []dns.RR) (rest []dns.RR) {
 
 // write completes an answer, and writes it.
 func (q *query) write(f *hit, m *dns.Msg) error {
-	m.Extra = append(m.Extra, dns.Copy(f.rules.SOA))
+	if m.Rcode != dns.RcodeServerFailure { // as BIND
+		m.Extra = append(m.Extra, dns.Copy(f.rules.SOA))
+	}
 	if o := q.state.Req.IsEdns0(); o != nil && q.handler.ede != 0 {
 		opt := &dns.OPT{Hdr: dns.RR_Header{Name: ".", Rrtype: dns.TypeOPT}}
 		opt.SetUDPSize(o.UDPSize())

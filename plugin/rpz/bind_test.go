@@ -120,8 +120,8 @@ type world struct {
 
 var worldLabels = []string{"a", "b", "c", "www", "mail"}
 
-// newWorld makes names of a few labels, so that rules meet: names at, above, below and beside
-// those of rules.
+// newWorld makes names of a few labels, so that rules meet: names at, above, below and beside the names of
+// rules.
 func newWorld(rng *rand.Rand) *world {
 	w := &world{rng: rng}
 	for _, l1 := range worldLabels {
@@ -339,8 +339,8 @@ func loadedAll(log string, w *world) bool {
 	return true
 }
 
-// serveAuthority answers for the names of the world.
-func serveAuthority(t testing.TB, w *world) string {
+// serveAuthority serves a handler on a port of loopback, and returns its address.
+func serveAuthority(t testing.TB, h dns.Handler) string {
 	t.Helper()
 	address := testkit.FreeAddress(t)
 	pc, err := net.ListenPacket("udp", address)
@@ -351,7 +351,7 @@ func serveAuthority(t testing.TB, w *world) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range []*dns.Server{{PacketConn: pc, Handler: w}, {Listener: l, Handler: w}} {
+	for _, s := range []*dns.Server{{PacketConn: pc, Handler: h}, {Listener: l, Handler: h}} {
 		started := make(chan struct{})
 		s.NotifyStartedFunc = func() { close(started) }
 		go s.ActivateAndServe()
@@ -449,7 +449,7 @@ func (w *world) target(name string) string {
 	}
 }
 
-// signature looks like one: nobody verifies it here.
+// signature only looks like a signature: no test verifies it.
 func signature(rr dns.RR) dns.RR {
 	h := rr.Header()
 	return &dns.RRSIG{
@@ -537,7 +537,7 @@ func (q question) ask(address string, patience time.Duration) (o outcome) {
 	return outcome{m, describe(m)}
 }
 
-// describe returns what is compared of an answer.
+// describe returns the parts of an answer that the test compares.
 func describe(m *dns.Msg) string {
 	isANY := m.Question[0].Qtype == dns.TypeANY // any-ttl
 	if m.Truncated || m.Rcode == dns.RcodeYXDomain {

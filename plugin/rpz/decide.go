@@ -15,7 +15,7 @@ type policyZone struct {
 	config source.Config
 	// at is its line in the Corefile.
 	at corefile.Position
-	// override is done in the place of what a rule says, NoAction for what it says.
+	// override replaces the actions of rules; NoAction leaves them.
 	override rules.Action
 	// logOnly has the rules of the zone only counted and logged.
 	logOnly bool
@@ -33,12 +33,12 @@ type hit struct {
 	policy  rules.Policy
 	action  rules.Action
 	trigger rules.Trigger
-	// wildcard and by tell the rule of a name, prefix that of an address.
+	// wildcard and by identify the rule of a name, prefix the rule of an address.
 	wildcard bool
 	by       int
 	prefix   netip.Prefix
-	// step is the name that the rule is for: that of the question, or the target of a CNAME
-	// record in the answer.
+	// step is the name that the rule matches: the name of the question, or the target of a CNAME record in
+	// the answer.
 	step string
 	// logged are the rules of zones before it that are only logged.
 	logged []hit
@@ -53,22 +53,21 @@ const (
 	wait                // for the answer, before it can be said
 )
 
-// step is one name of a query, and what is known of it.
+// step is one name of a query, and its addresses if they are known.
 type step struct {
 	qtype uint16
 	// checked is set if no rule is for the name.
 	checked bool
-	// answered is set once addresses has those of the name, all that the client would get.
+	// answered is set once addresses has all addresses of the name that the client would get.
 	answered  bool
 	addresses []netip.Addr
 	// unseen is set if the answer may never be known.
 	unseen bool
 }
 
-// decide returns the rule for a name: that of the first zone that has one. In a zone a rule for
-// the name goes before one for an address. Before the answer is there, a rule of a zone behind one
-// with rules for addresses has to wait: the first zone may have a rule for one of them. A zone that
-// is only logged makes no other wait, since it is to change nothing.
+// decide returns the rule for a name: the rule of the first zone that has one. In a zone a rule for the name
+// precedes a rule for an address. Before the answer is known, a rule has to wait if a zone before it has
+// rules for addresses, since one of these may match. A zone that only logs makes no other zone wait.
 //
 // BIND orders rules in the same way (rpz_get_zbits in lib/ns/query.c), with
 // qname-wait-recurse no.

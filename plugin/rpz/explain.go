@@ -18,7 +18,7 @@ var done = map[rules.Action]string{
 	rules.Local:    "answers with records of its own",
 }
 
-// explain says which rule was found and what is done, and finds that the rule decides where it does.
+// explain notes which rule was found and its effect, and adds a finding if the rule decides the answer.
 func (q *query) explain(x *explain.Step, f *hit, action string) {
 	x.Notef("rule %s of zone %s: %s", f.rule(), f.zone.config.Zone, action)
 	said, ok := done[f.action]

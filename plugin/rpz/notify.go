@@ -25,9 +25,9 @@ const (
 	notifyRefused = "refused"
 )
 
-// serveNotify handles a NOTIFY (RFC 1996). That of a primary of a policy zone has the primary asked at once.
-// Any other for a policy zone is refused, so it goes to no server outside. The policy zone may be one of
-// another server block.
+// serveNotify handles a NOTIFY (RFC 1996). If a primary of a policy zone sends it, the source asks that
+// primary at once. Any other NOTIFY for a policy zone is refused, so that it does not reach a server outside.
+// The policy zone may belong to another server block.
 func (h *Handler) serveNotify(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 	if len(r.Question) != 1 || r.Question[0].Qtype != dns.TypeSOA || r.Question[0].Qclass != dns.ClassINET {
 		return plugin.NextOrFailure(name, h.Next, ctx, w, r)

@@ -120,7 +120,7 @@ func TestServeNotify(t *testing.T) {
 	}
 }
 
-// The keys of policy zones are those of the server, beside the keys of plugin tsig.
+// The keys of policy zones belong to the server, beside the keys of plugin tsig.
 func TestShareKeys(t *testing.T) {
 	h, err := readHandler(caddy.NewTestController("dns", "rpz . {\nzone signed.rpz transfer 127.0.0.1:1 tsig feed\ntsig feed c2VjcmV0\n}"))
 	if err != nil {

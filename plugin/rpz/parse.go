@@ -26,7 +26,7 @@ const (
 	defaultMaxTTL = 5
 	// defaultLogRate is the lines a second of log without a number.
 	defaultLogRate = 10
-	// maxZones is that of BIND.
+	// maxZones is the bound of BIND.
 	maxZones = 64
 	// defaultMaxRecords and defaultMaxBytes are the limits of each zone.
 	defaultMaxRecords = 4_000_000
@@ -47,7 +47,7 @@ var edeCodes = map[string]uint16{
 // zoneLine is one property zone.
 type zoneLine struct {
 	*policyZone
-	// keyName is that of the key of a transfer, "" for none.
+	// keyName is the name of the key for a transfer, "" for none.
 	keyName string
 }
 
@@ -100,12 +100,12 @@ func readHandler(c *caddy.Controller) (*Handler, error) {
 	return h, nil
 }
 
-// zoneError returns an error about a zone. Its form is that of corefile.Directive.Errorf.
+// zoneError returns an error about a zone, in the form of corefile.Directive.Errorf.
 func (h *Handler) zoneError(z *policyZone, err error) error {
 	return fmt.Errorf("%s - %s: zone %s: %w", z.at, h.directive, z.config.Zone, err)
 }
 
-// parsers returns those of the properties that are given once.
+// parsers returns the parsers of the properties that are given once.
 func (h *Handler) parsers() map[string]corefile.Parser {
 	return map[string]corefile.Parser{
 		"break_dnssec": flag(&h.breakDNSSEC),
@@ -220,8 +220,8 @@ func parseZone(words []string) (z zoneLine, err error) {
 	return z, nil
 }
 
-// parsePrimaries reads addresses, up to a word that is none, and returns the words from there
-// on.
+// parsePrimaries reads addresses up to the first word that is no address, and returns that word and all after
+// it.
 func (z *zoneLine) parsePrimaries(words []string) (rest []string, err error) {
 	var all []string
 	for len(words) > 0 && words[0] != "tsig" && words[0] != "policy" {

@@ -17,13 +17,13 @@ import (
 	"github.com/puntdns/puntdns/plugin/rpz/rules"
 )
 
-// Words in the place of an action: why a rule that is for a query is not used.
+// Words instead of an action: why a rule that matches is not used.
 const (
 	onlyLogged = "log"    // the policy of the zone is log
 	signed     = "signed" // the answer is signed, and the client asks for signatures
 )
 
-// record counts and logs that a rule was found, and what is done; and sets metadata.
+// record counts and logs that a rule was found and its effect, and sets metadata.
 func (q *query) record(f *hit, action string) {
 	explained := explain.Of(q.ctx)
 	if explained != nil {
@@ -39,7 +39,7 @@ func (q *query) record(f *hit, action string) {
 	}
 }
 
-// answers takes note that a rule makes the answer.
+// answers records that a rule makes the answer.
 func (q *query) answers(f *hit) {
 	if l, ok := q.ctx.Value(labelsKey{}).(*labels); ok {
 		l.answer = f.zone.config.Zone
@@ -64,7 +64,7 @@ func (f *hit) rule() string {
 	return n.Trigger(f.wildcard, f.by)
 }
 
-// line is what is logged of a rule that was found. The client's address alone identifies nobody,
+// line is the log line of a rule that was found. The client's address alone does not identify the client,
 // since tenants may share addresses.
 func (q *query) line(f *hit, action string) string {
 	who := ""
@@ -100,8 +100,8 @@ type labels struct{ zone, action, trigger, answer string }
 
 type labelsKey struct{}
 
-// Metadata implements metadata.Provider: the zone of the rule that was found last, what is done
-// by it and its trigger, and the zone whose rule has made the answer; each empty for none.
+// Metadata implements metadata.Provider: the zone, the effect and the trigger of the rule that was found
+// last, and the zone whose rule has made the answer. Each is empty for none.
 func (*Handler) Metadata(ctx context.Context, _ request.Request) context.Context {
 	l := new(labels)
 	metadata.SetValueFunc(ctx, name+"/zone", func() string { return l.zone })

@@ -10,14 +10,12 @@
 //	                  decide by the targets of CNAME records and the addresses
 //	                                   └─► a rule: another answer, none, or this one
 //
-// Which rule applies is decided in decide.go, on rules of package rules, which package source
-// keeps up to date. What is then answered is made in answer.go. The target of a local CNAME record
-// is asked for by a query to the server itself, which is not filtered again. A NOTIFY for a policy zone goes
-// to package source by notify.go.
+// decide.go decides which rule applies, by the rules of package rules, which package source keeps up to date.
+// answer.go makes the answer. For the target of a local CNAME record it queries the server itself, and that
+// query is not filtered again. notify.go hands a NOTIFY for a policy zone to package source.
 //
-// Queries are handled on the goroutines of their servers. The only lock on their way is that of
-// the rate of log lines, which only queries that a rule is for take, where the log is on.
-// handlersMu guards which handlers *ready* asks.
+// Queries are handled on the goroutines of their servers. They take one lock: the lock of the rate of log
+// lines, if the log is on and a rule matches. handlersMu guards which handlers *ready* asks.
 package rpz
 
 import (
@@ -49,7 +47,7 @@ type Handler struct {
 	policies []*policyZone
 	// lookup asks the server for the target of a local CNAME record.
 	lookup func(ctx context.Context, state request.Request, name string, qtype uint16) (*dns.Msg, error)
-	// lines bounds what is logged, nil for nothing.
+	// lines bounds the log lines, nil for no log.
 	lines *hitLog
 	// ownKeys is set by shareKeys.
 	ownKeys []string
@@ -146,8 +144,8 @@ type query struct {
 	ctx     context.Context
 	state   request.Request
 	name    rules.Name
-	// keepSigned is set where a signed answer is to be left alone: the client has set DO, and
-	// there is no break_dnssec.
+	// keepSigned is set if a signed answer has to stay as it is: the client has set DO, and there is no
+	// break_dnssec.
 	keepSigned bool
 	// punted is set for a query of a guest, unseen where its answer may not come by here.
 	punted, unseen bool

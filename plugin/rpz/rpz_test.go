@@ -75,8 +75,8 @@ func open(t testing.TB, properties, rules string) *Handler {
 	return h
 }
 
-// answerOf answers for any name: with 10.0.0.1, a denial for nx.*, TC for large.*, a failure for
-// fail.*, and for alias.* with the rest of the name. What is in signed.example is signed.
+// answerOf answers for any name: with 10.0.0.1, a denial for nx.*, TC for large.*, a failure for fail.*, and
+// for alias.* with the name after alias. Answers in signed.example are signed.
 func answerOf(r *dns.Msg) *dns.Msg {
 	m := new(dns.Msg).SetReply(r)
 	m.RecursionAvailable, m.AuthenticatedData = true, true
@@ -112,6 +112,8 @@ func answerOf(r *dns.Msg) *dns.Msg {
 		m.Rcode = dns.RcodeServerFailure
 	case qtype == dns.TypeA:
 		add("A 10.0.0.1")
+	case qtype == dns.TypeHTTPS || qtype == dns.TypeSVCB:
+		add("%s 1 . ipv4hint=10.0.0.1 ipv6hint=2001:db8::1", dns.Type(qtype))
 	}
 	return m
 }
@@ -221,7 +223,7 @@ func TestActions(t *testing.T) {
 		{"wildcard target", "x.wild.example.", "A", asked{}, "NOERROR ra x.wild.example. x.wild.example.garden. x.wild.example.garden. 10.0.0.1" + soa},
 		{"a name that gets too long", strings.Repeat("a.", 118) + "wild.example.", "A", asked{}, "YXDOMAIN ra" + soa},
 		{"a target that is not there", "none.example.", "A", asked{}, "NXDOMAIN ra none.example. nx.garden. SOA example." + soa},
-		{"a target that fails", "broken.example.", "A", asked{}, "SERVFAIL ra" + soa},
+		{"a target that fails", "broken.example.", "A", asked{}, "SERVFAIL ra"},
 		{"a target with TC", "big.example.", "A", asked{}, "NOERROR tc ra big.example. large.garden." + soa},
 		{"passthru in its obsolete form", "self.example.", "A", asked{}, "NOERROR ad ra self.example. 10.0.0.1"},
 		{"the target of a CNAME", "alias.bad.example.", "A", asked{}, "NOERROR ra" + soa},
@@ -304,7 +306,7 @@ func TestOtherMessages(t *testing.T) {
 	}
 }
 
-// What is asked for the target of a local CNAME is not filtered again.
+// The query for the target of a local CNAME is not filtered again.
 func TestTargetIsNotFiltered(t *testing.T) {
 	h := open(t, "ZONE", "bad.example CNAME worse.example.\nworse.example CNAME bad.example.\n")
 	h.lookup = func(ctx context.Context, s request.Request, name string, qtype uint16) (*dns.Msg, error) {
@@ -322,6 +324,7 @@ func TestZonesInOrder(t *testing.T) {
 		"addr.":   "24.0.0.0.10.rpz-ip CNAME *.\nexact.example CNAME .\n",
 		"block.":  "bad.example CNAME .\n*.bad.example CNAME .\nexact.example CNAME rpz-drop.\n",
 		"logged.": "both.example CNAME rpz-drop.\nbad.example CNAME rpz-drop.\n",
+		"six.":    "32.zz.db8.2001.rpz-ip CNAME .\n",
 		"forced.": "x.forced.example CNAME rpz-passthru.\n24.0.1.0.10.rpz-ip A 192.0.2.1\n",
 	} {
 		writeZone(t, dir, zone, rules)
@@ -341,6 +344,11 @@ func TestZonesInOrder(t *testing.T) {
 		{"in a later zone it is too late", "block., allow.", "ok.bad.example.", "A", "NXDOMAIN ra SOA block."},
 		{"the addresses of an earlier zone go first", "addr., block.", "bad.example.", "A", "NOERROR ra SOA addr."},
 		{"not for other types", "addr., block.", "bad.example.", "TXT", "NXDOMAIN ra SOA block."},
+		{"an address hint", "addr.", "other.example.", "HTTPS", "NOERROR ra SOA addr."},
+		{"an IPv6 hint", "six.", "other.example.", "HTTPS", "NXDOMAIN ra SOA six."},
+		{"a hint in SVCB", "six.", "other.example.", "SVCB", "NXDOMAIN ra SOA six."},
+		{"a hint of a target", "six.", "alias.other.example.", "HTTPS", "NXDOMAIN ra alias.other.example. other.example. SOA six."},
+		{"the hints of an earlier zone go first", "addr., block.", "bad.example.", "HTTPS", "NOERROR ra SOA addr."},
 		{"those of a later zone do not", "block., addr.", "bad.example.", "A", "NXDOMAIN ra SOA block."},
 		{"a name before the addresses of its zone", "addr., block.", "exact.example.", "A", "NXDOMAIN ra SOA addr."},
 		{"addresses alone", "block., addr.", "other.example.", "A", "NOERROR ra SOA addr."},

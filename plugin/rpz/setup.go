@@ -71,7 +71,7 @@ func (h *Handler) open(wait bool) error {
 	return nil
 }
 
-// close undoes open, as far as that has come.
+// close undoes the steps of open that were done.
 func (h *Handler) close() {
 	handlersMu.Lock()
 	delete(handlers, h)

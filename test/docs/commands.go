@@ -64,6 +64,8 @@ var AllCommands = []Commands{
 	{Section: "README.md#install", Block: 2, Where: Elsewhere, By: "deploy.TestNewUser"},
 	{Section: "README.md#install", Block: 3, Where: Elsewhere, By: "test.TestReadme"},
 
+	{Section: "ofpunt/README.md#why", Block: 1, Where: Elsewhere, By: "test.TestWhy"},
+
 	{Section: "docs/audit.md#asking-it", Where: Elsewhere, By: "test/docs.TestDocumentedSearch"},
 	{Section: "docs/audit.md#dnstap", Block: 1, Where: Nowhere,
 		By: "the collector runs until it is stopped; test.TestDnstap runs it with paths of its own"},
@@ -119,7 +121,7 @@ var AllCommands = []Commands{
 
 	{Section: "docs/troubleshooting.md#troubleshooting-by-symptom", Cases: []Case{
 		{Name: "well", Says: `(?m)^ok`},
-		{Name: "an ACL", Plant: dropUDP, Undo: aclGone, Says: `port vm1: a query to 169\.254\.169\.254 is dropped before the punt`, Fails: true},
+		{Name: "an ACL", Plant: dropUDP, Undo: aclGone, Says: `port vm1: queries to 169\.254\.169\.254 over UDP are dropped before the punt`, Fails: true},
 	}},
 	{Section: "docs/troubleshooting.md#no-guest-of-the-node-gets-an-answer", Cases: []Case{
 		{Name: "well", Says: `^well\n`},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/coredns/caddy"
 
+	"github.com/puntdns/puntdns/ofpunt/label"
 	"github.com/puntdns/puntdns/test/pages"
 )
 
@@ -106,6 +107,24 @@ func TestDocumentedMetrics(t *testing.T) {
 		doc = append(doc, found("`([a-z-]+)`", cell)...)
 	}
 	compare(t, "reason", found(`Reason\w+ += "([a-z-]+)"`, readFile(t, "ofpunt/metric/metric.go")), doc)
+}
+
+// Both pages about labels have a row for each label.
+func TestDocumentedLabels(t *testing.T) {
+	code := []string{label.OfKey("KEY").Name}
+	for _, l := range label.All() {
+		code = append(code, l.Name)
+	}
+	slices.Sort(code)
+	for _, page := range []string{"docs/labels.md#labels", "ofpunt/README.md#metadata"} {
+		table, _ := pages.Section(t, root, page, "")
+		var doc []string
+		for _, cell := range found(`(?m)^\|(.*?)\|`, table) {
+			doc = append(doc, found("`(ofpunt/[^`]+)`", cell)...)
+		}
+		slices.Sort(doc)
+		compare(t, page+": label", code, doc)
+	}
 }
 
 // The manual page has each option of the program, and no other.

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 )
@@ -226,20 +228,37 @@ func (l *Lab) Eventually(what string, f func() error) {
 	}
 }
 
+// dumpLogs logs the ends of all logs, the program under test before the daemons of OVN and Open vSwitch: a report
+// may be cut.
 func (l *Lab) dumpLogs() {
+	var files []string
 	for _, pattern := range []string{"*.log", "*/*.log"} {
-		files, err := filepath.Glob(filepath.Join(l.Dir, pattern))
+		some, err := filepath.Glob(filepath.Join(l.Dir, pattern))
 		if err != nil {
 			l.t.Logf("lab: %v", err)
 		}
-		for _, file := range files {
-			b, err := os.ReadFile(file)
-			if err != nil {
-				l.t.Logf("lab: %v", err)
-			}
-			if len(b) > 0 {
-				l.t.Logf("end of %s:\n%s", file, tail(b, 30))
-			}
+		files = append(files, some...)
+	}
+	isDaemon := func(file string) bool {
+		name := filepath.Base(file)
+		return name == "nb.log" || name == "sb.log" || strings.HasPrefix(name, "ov")
+	}
+	slices.SortStableFunc(files, func(a, b string) int {
+		switch {
+		case isDaemon(a) == isDaemon(b):
+			return 0
+		case isDaemon(a):
+			return 1
+		}
+		return -1
+	})
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			l.t.Logf("lab: %v", err)
+		}
+		if len(b) > 0 {
+			l.t.Logf("end of %s:\n%s", file, tail(b, 30))
 		}
 	}
 }

@@ -79,8 +79,8 @@ func (l *Lab) AddDNS(records map[string]string, switches ...string) string {
 	return l.NBCTL(args...)
 }
 
-// SouthboundDNS returns the UUID in Southbound of a DNS row of Northbound, see Source.DNSDatabase of
-// internal/ovn.
+// SouthboundDNS returns the UUID in Southbound of a DNS row of Northbound, see southboundDNS of
+// internal/ovn/topology.
 func (l *Lab) SouthboundDNS(uuid string) string {
 	l.t.Helper()
 	if named := l.SBCTL("--bare", "--columns=_uuid", "find", "DNS", "external_ids:dns_id="+uuid); named != "" {

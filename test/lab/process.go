@@ -26,8 +26,9 @@ var (
 	// patience bounds every wait for something that is going to happen; it is
 	// long because the machine may be busy, and costs nothing when it is not.
 	patience = Scaled(60 * time.Second)
-	// grace is the time between SIGTERM and SIGKILL.
-	grace = Scaled(5 * time.Second)
+	// grace is the time between SIGTERM and SIGABRT. It is more than puntdns takes that waits as long as it may
+	// for the switch (5.5 s), for packets after a hand-over (8 s) and for the queries in its chains (5.5 s).
+	grace = Scaled(25 * time.Second)
 )
 
 // Process is a long-running program in a namespace of the lab.
@@ -102,8 +103,8 @@ func (p *Process) Wait(ctx context.Context) error {
 	}
 }
 
-// Stop ends the process by SIGTERM, after five seconds by SIGKILL, waits, and
-// returns how it ended.
+// Stop ends the process by SIGTERM, waits, and returns how it ended. A process that has not ended after grace
+// gets SIGABRT, at which a Go program logs its goroutines, and a second later SIGKILL.
 func (p *Process) Stop() error {
 	// An error means that it has ended already.
 	_ = p.Signal(syscall.SIGTERM)
@@ -113,8 +114,15 @@ func (p *Process) Stop() error {
 	case <-p.done:
 		return p.err
 	case <-timer.C:
-		return p.Kill()
 	}
+	_ = p.Signal(syscall.SIGABRT)
+	timer.Reset(time.Second)
+	select {
+	case <-p.done:
+	case <-timer.C:
+		_ = p.Kill()
+	}
+	return fmt.Errorf("did not end within %s of SIGTERM: %w", grace, p.err)
 }
 
 // Kill ends the process and its process group by SIGKILL and waits.

@@ -85,6 +85,10 @@ func (r Release) DNSShuffles() bool { return r.OVN.since(26, 3) }
 // anew, with the names of the other one.
 func (r Release) DNSReadsAhead() bool { return r.OVN.since(25, 3) }
 
+// TracesVIP reports whether a trace in the switch shows what goes to the VIP of a load balancer. Later releases match
+// the destination that connection tracking has stored, which a trace does not have.
+func (r Release) TracesVIP() bool { return !r.OVN.since(26, 3) }
+
 // HasNetworkFunctions reports whether OVN has network functions, which ACLs send packets through
 // (ovn-nb(5), Network_Function).
 func (r Release) HasNetworkFunctions() bool { return r.OVN.since(26, 3) }

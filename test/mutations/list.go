@@ -241,7 +241,7 @@ var list = []mutation{
 	},
 	{
 		name: "audit-of-dropped", file: "plugin/audit/audit.go",
-		find: `rec.answered = fate.Result != resultDropped`, put: `rec.answered = true`,
+		find: `rec.answered = outcome.Result != resultDropped`, put: `rec.answered = true`,
 		system: "^TestAuditOfTenants$",
 		caught: "plugin/audit TestResults",
 	},

@@ -69,6 +69,10 @@ const (
 	CodeUnserved = "unserved"
 	// CodeNoAddress: guests have no resolver address.
 	CodeNoAddress = "no-address"
+	// CodeOverLimit: a limit refuses queries of the guest.
+	CodeOverLimit = "over-limit"
+	// CodeLinkDown: the link of the guest's interface is down.
+	CodeLinkDown = "link-down"
 	// CodeNoMeters: limits are not enforced by the switch.
 	CodeNoMeters = "no-meters"
 )

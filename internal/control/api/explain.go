@@ -14,6 +14,9 @@ const (
 	CodeNoFlows = "no-flows"
 	// CodeNotPunted: a query does not get to the punt, by a trace in the switch.
 	CodeNotPunted = "not-punted"
+	// CodeNotTraced: it is not known whether a query gets to the punt. puntctl finds it, and it leaves Well
+	// alone.
+	CodeNotTraced = "not-traced"
 	// CodeNotResolver: the server that is asked is no resolver address of the guest.
 	CodeNotResolver = "not-a-resolver"
 	// CodeUnknownGuest: the process does not know whose packet it would be.
@@ -24,6 +27,12 @@ const (
 	CodeView = "view"
 	// CodeOtherNetwork: a network that the guest is not in knows the name.
 	CodeOtherNetwork = "other-network"
+	// CodePortSecurity: OVN's port security drops ARP packets of the guest.
+	CodePortSecurity = "port-security"
+	// CodeSlowUpstream: an upstream takes long to answer.
+	CodeSlowUpstream = "slow-upstream"
+	// CodeFirstServer: DHCP announces a server before the resolver addresses, and the guest asks it first.
+	CodeFirstServer = "first-server"
 	// CodeNotAnnounced: DHCP announces other servers to the guest.
 	CodeNotAnnounced = "not-announced"
 	// CodeNoRoute: DHCP gives the guest no route to the server that it asks. puntctl finds it, and it
@@ -38,6 +47,13 @@ const (
 	// CodeUnreadable: the guest's network has a record of the name, but none with a value that can be
 	// read.
 	CodeUnreadable = "unreadable"
+	// CodeNoSwitch: Northbound has the name in a DNS row, and no logical switch refers to the row.
+	CodeNoSwitch = "no-switch"
+	// CodeNorthd: Northbound has the name for the guest's network, and ovn-northd has not copied it to
+	// Southbound.
+	CodeNorthd = "northd"
+	// CodeAlias: the CNAME records of the name lead in a circle, or are too many.
+	CodeAlias = "alias"
 	// CodePrivate: the name is private, and no server outside is asked.
 	CodePrivate = "private"
 	// CodePolicy: a rule of a policy zone (plugin rpz) decides.
@@ -46,8 +62,13 @@ const (
 	CodeCached = "cached"
 	// CodeDeadline: the plugins do not answer in time.
 	CodeDeadline = "deadline"
-	// CodeNoData: there is no such name, or there are no records of the type.
+	// CodeNoData: there is no such name.
 	CodeNoData = "no-data"
+	// CodeNoType: the name has no record of the type. It leaves Well alone, as most names lack most types.
+	CodeNoType = "no-type"
+	// CodeTruncated: the answer over UDP is too small for the records, and the guest asks again over TCP. It
+	// leaves Well alone.
+	CodeTruncated = "truncated"
 	// CodeError: the answer is an error.
 	CodeError = "error"
 	// CodeDropped: the guest gets no answer, and the query goes nowhere.
@@ -115,8 +136,8 @@ type GuestFlow struct {
 	Table    uint8  `json:"table"`
 	Priority uint16 `json:"priority"`
 	Match    string `json:"match"`
-	// For says what the flow is for: query, neighbor, punt, limit for the punt of this guest by its
-	// rate, or onward for what is not punted.
+	// For is the purpose of the flow: query, neighbor, punt, limit for the punt of this guest by its rate, or
+	// onward for packets that are not punted.
 	For     string `json:"for"`
 	Packets uint64 `json:"packets"`
 }

@@ -2,6 +2,12 @@
 
 package api
 
+import (
+	"net"
+	"net/netip"
+	"slices"
+)
+
 // Guests are the guests of all bridges, and the interfaces that are not served.
 type Guests struct {
 	// Guests and Unserved are sorted by bridge and port.
@@ -11,10 +17,45 @@ type Guests struct {
 	Errors []string `json:"errors,omitempty"`
 }
 
+// Find returns the guests that a word means, each port of a bridge once: the logical port of that name, else the
+// interface of that name, else the guests with that address, else with that MAC address. Tenants may have the
+// same addresses, so these may mean several guests.
+func (all *Guests) Find(word string) (found []*Guest) {
+	for _, means := range []func(*Guest) bool{
+		func(g *Guest) bool { return g.Port == word },
+		func(g *Guest) bool { return g.Interface == word && g.VLAN == 0 },
+		func(g *Guest) bool { return hasAddress(g.Addresses, word) },
+		func(g *Guest) bool { return hasMAC(g.MACs, word) },
+	} {
+		for i := range all.Guests {
+			// An external port is there once for each address and way in.
+			if g := &all.Guests[i]; means(g) && !slices.ContainsFunc(found, g.isSamePort) {
+				found = append(found, g)
+			}
+		}
+		if found != nil {
+			break
+		}
+	}
+	return found
+}
+
+func (g *Guest) isSamePort(o *Guest) bool { return g.Port == o.Port && g.Bridge == o.Bridge }
+
+func hasAddress(all []string, word string) bool {
+	a, err := netip.ParseAddr(word)
+	return err == nil && slices.Contains(all, a.String())
+}
+
+func hasMAC(all []string, word string) bool {
+	mac, err := net.ParseMAC(word)
+	return err == nil && slices.Contains(all, mac.String())
+}
+
 // Guest is one that is served.
 type Guest struct {
 	Bridge string `json:"bridge"`
-	// Port is the name of the logical port, and Switch that of its network.
+	// Port is the name of the logical port, and Switch the name of its network.
 	Port   string `json:"port"`
 	Switch string `json:"switch,omitempty"`
 	// Network is the UUID of the switch.
@@ -31,8 +72,8 @@ type Guest struct {
 	PortKey     uint32 `json:"port_key,omitempty"`
 	// Resolvers are the addresses, with ports, where this guest is answered; "any" for all.
 	Resolvers []string `json:"resolvers"`
-	// Owned are those among them that a port of the network has: nobody but that answers ARP
-	// requests and neighbour solicitations for them.
+	// Owned are the resolver addresses that a port of the network has. Only that port answers ARP requests
+	// and neighbour solicitations for them.
 	Owned []string `json:"owned,omitempty"`
 	// FunctionPorts are the ports of network functions (ovn-nb(5)) on the switch: what an ACL sends to
 	// one of them is not punted.
@@ -41,6 +82,16 @@ type Guest struct {
 	Kept bool `json:"kept"`
 	// Hits are the counters of the switch; left out if it has not reported them.
 	Hits *Hits `json:"hits,omitempty"`
+	// LinkDown is set while the link of the interface is down.
+	LinkDown bool `json:"link_down,omitempty"`
+	// BadARP is how many ARP packets of the guest OVN's port security has dropped since ovn-controller made its flows.
+	// It is left out if the last one is more than a minute ago.
+	BadARP uint64 `json:"dropped_arp_packets,omitempty"`
+	// Refused is what limits have refused the guest since it was last a minute within them, by the value of
+	// the metrics' label property: rate counts packets, tcp_connections attempts to connect, others queries.
+	Refused map[string]uint64 `json:"refused,omitempty"`
+	// Problems are why the guest does not get its answers, as far as it can be seen without a query.
+	Problems []Problem `json:"problems,omitempty"`
 	// DHCP is what the DHCP options of OVN announce to the guest; left out if they are not known.
 	DHCP *DHCP `json:"dhcp,omitempty"`
 }
@@ -56,12 +107,13 @@ type FunctionPort struct {
 type Hits struct {
 	// Flows are in place.
 	Flows int `json:"flows"`
-	// Queries are the packets to a resolver address, over UDP and TCP; Neighbors the ARP
+	// Queries are the packets to a resolver address, over UDP and TCP, with those that the rate has
+	// refused; Neighbors the ARP
 	// requests and neighbour solicitations for one.
 	Queries   uint64 `json:"query_packets"`
 	Neighbors uint64 `json:"neighbor_packets"`
-	// LastQuerySecondsAgo is when the last such packet has come, as the switch knows it: it
-	// tells only by OpenFlow 1.5, and in whole seconds. It is left out without a query.
+	// LastQuerySecondsAgo is the age of the last such packet in whole seconds, which the switch reports by
+	// OpenFlow 1.5 only. It is left out without a query.
 	LastQuerySecondsAgo *float64 `json:"last_query_seconds_ago,omitempty"`
 }
 

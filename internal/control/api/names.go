@@ -22,9 +22,9 @@ type NetworkNames struct {
 	Names []Name `json:"names"`
 	// Truncated is set where there are more names than were asked for at most.
 	Truncated bool `json:"truncated,omitempty"`
-	// ForwardedZones counts the zones that the network forwards to DNS servers of its own, and
-	// Forwards has those that were asked for, in the order of their rank: for a name the one that
-	// has it. They are known where ovnforward is in the Corefile.
+	// ForwardedZones counts the zones that the network forwards to its own DNS servers. Forwards has the
+	// requested zones by rank: for a name the zone that takes it. They are known if ovnforward is in the
+	// Corefile.
 	ForwardedZones int       `json:"forwarded_zones"`
 	Forwards       []Forward `json:"forwards,omitempty"`
 }
@@ -51,7 +51,8 @@ type Name struct {
 type Value struct {
 	// Source is dns for a row of the table DNS, and port for the hostname of a port.
 	Source string `json:"source"`
-	// Row is the UUID of the DNS row, and Database has that row: OVN_Southbound or OVN_Northbound.
+	// Row is the UUID of the DNS row in Database. That is OVN_Northbound, whose rows operators edit: ovn-northd
+	// makes the rows of OVN_Southbound.
 	Row      string `json:"row,omitempty"`
 	Database string `json:"database,omitempty"`
 	// Port is the name of the port.
@@ -62,8 +63,8 @@ type Value struct {
 	Addresses  []string `json:"addresses"`
 	// Targets are the targets of a reverse name.
 	Targets []string `json:"targets,omitempty"`
-	// Records are those of other types, as "MX 10 mail.example.", and Keys begins of the keys in the
-	// external_ids of the row that they are from, such as "dns-mx".
+	// Records are the records of other types, as "MX 10 mail.example.", and Keys how their keys in the
+	// external_ids of the row begin, such as "dns-mx".
 	Records []string `json:"records,omitempty"`
 	Keys    []string `json:"keys,omitempty"`
 	// Wins is set for a candidate that is in the answer. Several ports with one hostname win together.

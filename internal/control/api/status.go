@@ -9,8 +9,7 @@ type Status struct {
 	// Well is set if there is no problem.
 	Well     bool      `json:"well"`
 	Problems []Problem `json:"problems"`
-	// Warnings are what an operator has to know of, though all that is to be served is served: the
-	// status is well with them. Their codes are those of warnings.
+	// Warnings are problems that keep no guest from its answers. They leave the status well.
 	Warnings []Problem `json:"warnings"`
 	Process  Process   `json:"process"`
 	Corefile Corefile  `json:"corefile"`
@@ -108,11 +107,11 @@ type Placement struct {
 	StageTable *uint8 `json:"stage_table,omitempty"`
 	// LogicalTable is the table of that stage in OVN's logical pipeline, by the Southbound database.
 	LogicalTable *int `json:"logical_table,omitempty"`
-	// Priority is that of the entry flows.
+	// Priority is the priority of the entry flows.
 	Priority uint16 `json:"priority"`
 }
 
-// Lease is that of the punt.
+// Lease is the lease of the punt.
 type Lease struct {
 	// Seconds is how long the punt outlives its last renewal, 0 for good.
 	Seconds float64 `json:"seconds"`
@@ -175,8 +174,8 @@ type Database struct {
 	// Since is when Synced has last changed.
 	Since   time.Time `json:"since"`
 	Failure *Failure  `json:"failure,omitempty"`
-	// Model is standalone, clustered or relay, and Leader is set for the leader of a cluster.
-	// Both are those of the last server that has told.
+	// Model is standalone, clustered or relay, and Leader is set for the leader of a cluster. Both are of the
+	// last server that reported them.
 	Model  string `json:"model,omitempty"`
 	Leader bool   `json:"leader"`
 	// Snapshot is what was made of this database and the one beside it.

@@ -9,7 +9,9 @@ import "time"
 const (
 	// PathWatch answers with a [WatchLine] for each query that has been dealt with. Its parameters
 	// are the filters below, rate, which is how many queries a second are shown at most, from 1 to
-	// [MaxWatchRate], and count, after how many queries it ends (0 for never).
+	// [MaxWatchRate], and count, after how many queries it ends (0 for never). With last or since it
+	// begins with stored queries: last is their number, and since their age in whole seconds. A follow of
+	// false ends it behind these.
 	PathWatch = "/v1/watch"
 	// PathTop answers with a [Top] at the end of each interval. Its parameters are the filters below,
 	// interval in whole seconds, from 1 to 60, count, after how many intervals it ends (0 for
@@ -37,6 +39,7 @@ const (
 // Limits of the parameters, and their defaults.
 const (
 	DefaultWatchRate   = 1000
+	WatchHistory       = 1024 // queries that a process stores
 	MaxWatchRate       = 10000
 	DefaultTopInterval = 2  // seconds
 	MaxTopInterval     = 60 // seconds
@@ -48,7 +51,10 @@ const (
 const (
 	EventQuery  = "query"
 	EventMissed = "missed"
-	EventEnd    = "end"
+	// EventHistory is the first line with last or since. Its time is the time of the oldest query that the
+	// process stores, whatever the filters, or the present time if it stores none.
+	EventHistory = "history"
+	EventEnd     = "end"
 )
 
 // WatchLine is a query, a count of queries that are not shown, or the end.

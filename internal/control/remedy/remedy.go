@@ -78,13 +78,24 @@ func FillStatus(s *api.Status) {
 
 // FillExplanation fills the remedies of the findings of an explanation.
 func FillExplanation(e *api.Explanation) {
-	c := &Context{Interface: e.Guest.Interface, Port: e.Guest.Port}
-	if e.Guest.DHCP != nil {
-		c.DHCPRow = e.Guest.DHCP.Row
-	}
 	for i := range e.Findings {
-		fill(&e.Findings[i], c)
+		fill(&e.Findings[i], contextOfGuest(&e.Guest))
 	}
+}
+
+// FillGuest fills the remedies of the problems of a guest.
+func FillGuest(g *api.Guest) {
+	for i := range g.Problems {
+		fill(&g.Problems[i], contextOfGuest(g))
+	}
+}
+
+func contextOfGuest(g *api.Guest) *Context {
+	c := &Context{Interface: g.Interface, Port: g.Port}
+	if g.DHCP != nil {
+		c.DHCPRow = g.DHCP.Row
+	}
+	return c
 }
 
 // fill fills the remedy of a problem, unless the problem has been filled before, by this process or
@@ -135,7 +146,7 @@ func fillIn(lines []string, c *Context) (all []string) {
 		match = "logical_port=" + shell.OVNString(c.Port)
 	}
 	values := [][2]string{
-		{"{about}", c.About}, {"{corefile}", c.Corefile}, {"{interface}", c.Interface}, {"{port-match}", match}, {"{dhcp-row}", c.DHCPRow},
+		{"{about}", c.About}, {"{corefile}", c.Corefile}, {"{interface}", c.Interface}, {"{port}", c.Port}, {"{port-match}", match}, {"{dhcp-row}", c.DHCPRow},
 	}
 	var words []string
 	for _, v := range values {

@@ -116,7 +116,7 @@ func TestPlaceholders(t *testing.T) {
 		}
 	}
 	c := &Context{Interface: "tap 1", Port: "vm 1"}
-	want := []string{"ovs-vsctl get Interface 'tap 1' external_ids:iface-id", "ovs-vsctl get Interface 'tap 1' ofport error", `ovn-sbctl --columns=logical_port,chassis,up find Port_Binding 'logical_port="vm 1"'`}
+	want := []string{"ovs-vsctl get Interface 'tap 1' external_ids:iface-id", "ovs-vsctl get Interface 'tap 1' ofport error", "ovn-nbctl --columns=name,up,options list Logical_Switch_Port 'vm 1'", `ovn-sbctl --columns=logical_port,chassis,up find Port_Binding 'logical_port="vm 1"'`}
 	if got := Of(api.CodeUnserved, c).Commands; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -14,8 +14,8 @@ type row struct {
 	// docs is PAGE#ANCHOR, from the root of the project.
 	docs string
 	text string
-	// commands are lines for a shell. {about}, {corefile}, {interface}, {dhcp-row} stand for a field of
-	// Context as a word of the shell, {port-match} for the condition on a Port_Binding of the port.
+	// commands are lines for a shell. {about}, {corefile}, {interface}, {port}, {dhcp-row} stand for a field
+	// of Context as a word of the shell, {port-match} for the condition on a Port_Binding of the port.
 	commands []string
 	// peer is the daemon behind a connection whose remedy depends on why it is down, see [connection].
 	peer string
@@ -88,12 +88,23 @@ var rows = []row{
 		commands: []string{
 			"ovs-vsctl get Interface {interface} external_ids:iface-id",
 			"ovs-vsctl get Interface {interface} ofport error",
+			"ovn-nbctl --columns=name,up,options list Logical_Switch_Port {port}",
 			"ovn-sbctl --columns=logical_port,chassis,up find Port_Binding {port-match}",
 		},
 	},
 	{
 		code: api.CodeNoAddress, docs: "ofpunt/README.md#resolver-addresses",
 		text: "give the DHCP options of the guest a dns_server, or its network a router, as `address` in ofpunt says; or name an address for all guests there",
+	},
+	{
+		code: api.CodeOverLimit, docs: "ofpunt/README.md#rate",
+		text:     "look at what the guest asks, and raise the limit in ofpunt if the guest may ask that much",
+		commands: []string{"puntctl top --port {port}", "puntctl watch --port {port}"},
+	},
+	{
+		code: api.CodeLinkDown, docs: guestDocs,
+		text:     "start the guest, and set the interface up in the guest and on the node",
+		commands: []string{"ovs-vsctl get Interface {interface} admin_state link_state", "ip -d link show {interface}"},
 	},
 	{
 		code: api.CodeNoMeters, docs: "ofpunt/README.md#rate",
@@ -104,12 +115,12 @@ var rows = []row{
 	// Warnings.
 	{
 		code: api.CodeReload, docs: "docs/operation.md#reload",
-		text:     "correct the Corefile, and reload: puntdns would not start with this Corefile",
+		text:     "correct what the reason names, and reload; until then puntdns serves with the Corefile as taken before. puntdns -check finds what needs no database",
 		commands: []string{"puntdns -check -conf {corefile}", "systemctl reload puntdns"},
 	},
 	{
 		code: api.CodeBadValues, docs: "docs/puntctl.md#status",
-		text:     "correct these rows: puntdns skips the values, and uses the rest of each row. The log has a line for each value, with its row",
+		text:     "correct these rows in Northbound: `ovn-nbctl list TABLE ROW` shows one. puntdns skips the values, and uses the rest of each row. The log has a line for each value, with its row",
 		commands: []string{"journalctl -u puntdns -g skipped"},
 	},
 	{
@@ -154,6 +165,24 @@ var rows = []row{
 		commands: []string{"ovn-nbctl list DHCP_Options {dhcp-row}"},
 	},
 	{
+		code: api.CodePortSecurity, docs: guestDocs, note: true,
+		text:     "see which address the guest uses, and give its port that address, or the guest one of its port's",
+		commands: []string{"ovn-nbctl lsp-get-port-security {port}", "ovn-nbctl lsp-get-addresses {port}"},
+	},
+	{
+		code: api.CodeSlowUpstream, docs: outerDocs, note: true,
+		text: "ask that server yourself; if it stays slow, name another one in `forward`",
+	},
+	{
+		code: api.CodeFirstServer, docs: guestDocs, note: true,
+		text:     "put a resolver address first in dns_server, if guests are to ask puntdns; most ask the next server only if the first does not answer",
+		commands: []string{"ovn-nbctl list DHCP_Options {dhcp-row}"},
+	},
+	{
+		code: api.CodeNotTraced, docs: guestDocs, note: true,
+		text: "run puntctl as root on the node of the switch, or give --vswitchd TARGET, or paste the command there",
+	},
+	{
 		code: api.CodeNoRoute, docs: guestDocs, note: true,
 		text: "give the guest a route; a client that is told classless_static_route takes no router besides (RFC 3442), so its default route has to be there too",
 	},
@@ -166,7 +195,21 @@ var rows = []row{
 		text: "that server has to ask another one than a resolver address of its network, or forward in this block another server",
 	},
 	{code: api.CodeSearchDomain, docs: nameDocs, without: byFinder},
+	{
+		code: api.CodeAlias, docs: nameDocs,
+		text:     "correct the dns-cname keys in Northbound: the last target has to be a name that has records of its own",
+		commands: []string{"puntctl names {port}"},
+	},
 	{code: api.CodeUnreadable, docs: nameDocs, without: byFinder},
+	{code: api.CodeNoSwitch, docs: nameDocs, without: byFinder},
+	{
+		code: api.CodeNorthd, docs: nameDocs,
+		text: "see why ovn-northd does not write to Southbound, where it runs: it may have ended, hang, be paused, or have no connection to Southbound",
+		commands: []string{
+			"ovn-appctl -t ovn-northd status", "systemctl status ovn-northd",
+			"ovn-nbctl --print-wait-time --wait=sb --timeout=10 sync    # does ovn-northd answer?",
+		},
+	},
 	{code: api.CodePrivate, docs: nameDocs, without: byFinder},
 	{code: api.CodePolicy, docs: nameDocs, without: byFinder},
 	{
@@ -176,6 +219,14 @@ var rows = []row{
 	},
 	{code: api.CodeDeadline, docs: outerDocs, text: "see why that one does not answer"},
 	{code: api.CodeNoData, docs: nameDocs, without: byFinder},
+	{
+		code: api.CodeNoType, docs: nameDocs, note: true,
+		text: "explain the same name with another type, such as ANY, to see which records it has",
+	},
+	{
+		code: api.CodeTruncated, docs: codeDocs, note: true,
+		text: "add --tcp to see the answer that the guest gets over TCP",
+	},
 	{code: api.CodeError, docs: codeDocs, text: "see what that plugin says, without --summary"},
 	{code: api.CodeDropped, docs: codeDocs, text: "see which plugin was the last one, without --summary"},
 }

@@ -55,7 +55,7 @@ func (in *Inputs) ports(d *ovn.NetworkData, bad func(text string)) *ovn.Ports {
 	*buffer = to.Ports[:0]
 	portBuffers.Put(buffer)
 	for _, text := range problems {
-		bad(topology.SouthboundName + ": " + text)
+		bad(topology.NorthboundName + ": " + text)
 	}
 	return ports.WithRetained(in.Retained.Of(d.ID))
 }

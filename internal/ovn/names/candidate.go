@@ -3,6 +3,7 @@
 package names
 
 import (
+	"cmp"
 	"iter"
 	"maps"
 	"net/netip"
@@ -15,8 +16,10 @@ import (
 // Candidate is what one source of a network has for a name. It is for operators; Lookup answers guests.
 type Candidate struct {
 	Provenance
-	// Row is the UUID of the DNS row, zero for ports.
-	Row [16]byte
+	// Row is the UUID of the Northbound DNS row, zero for ports. Column and Key are where the row has the record,
+	// empty for a derived candidate. With a readable value of Records, Key is empty, as there may be several.
+	Row         [16]byte
+	Column, Key string
 	// Addresses have IPv4 first. Targets are the targets of a reverse name.
 	Addresses []netip.Addr
 	Targets   []string
@@ -27,6 +30,12 @@ type Candidate struct {
 	// Derived is set if no record has the name: a wildcard covers it, or it is the reverse name of an address.
 	Derived bool
 }
+
+// The columns of table DNS with records (ovn-nb(5)).
+const (
+	columnRecords = "records"
+	columnIDs     = "external_ids"
+)
 
 // Sources returns all candidates for a canonical name in the order of precedence.
 func (d *Directory) Sources(name, domain string) (all []Candidate) {
@@ -40,7 +49,7 @@ func (d *Directory) Sources(name, domain string) (all []Candidate) {
 	}
 	for _, t := range d.tables {
 		for _, e := range t.appendRecords(nil, name) {
-			add(Candidate{Provenance: t.provenance(), Row: t.row}, &e)
+			add(Candidate{Provenance: t.provenance(), Row: t.row, Column: columnRecords, Key: cmp.Or(e.alias(), strings.TrimSuffix(name, "."))}, &e)
 		}
 	}
 	if e := d.hosts.find(name, domain); e != nil {
@@ -52,6 +61,7 @@ func (d *Directory) Sources(name, domain string) (all []Candidate) {
 		won = won || records[0].Used
 		all = append(all, records...)
 	}
+	all = append(all, d.unreadableRecords(name)...)
 	if won {
 		return all
 	}
@@ -67,7 +77,19 @@ func (d *Directory) Sources(name, domain string) (all []Candidate) {
 func (d *Directory) recordsOf(name string) (all []Candidate) {
 	for _, t := range d.rrs {
 		if r := t.of(name); r != nil {
-			all = append(all, Candidate{Provenance: t.provenance(), Row: t.row, Records: texts(r)})
+			all = append(all, Candidate{Provenance: t.provenance(), Row: t.row, Column: columnIDs, Records: texts(r)})
+		}
+	}
+	return all
+}
+
+// unreadableRecords returns a candidate for each record of another type whose value is unreadable.
+func (d *Directory) unreadableRecords(name string) (all []Candidate) {
+	for _, t := range d.rrs {
+		for _, key := range t.keys[name] {
+			if len(t.sets[key].rrs) == 0 {
+				all = append(all, Candidate{Provenance: t.provenance(), Row: t.row, Column: columnIDs, Key: key, Unreadable: true})
+			}
 		}
 	}
 	return all
@@ -128,8 +150,8 @@ func (d *Directory) yieldTables(yield func(string, bool) bool) bool {
 
 func (d *Directory) yieldRecords(yield func(string, bool) bool) bool {
 	for _, t := range d.rrs {
-		for name := range t.names.all() {
-			if !yield(name, true) {
+		for name := range t.keys {
+			if !yield(name, t.of(name) != nil) {
 				return false
 			}
 		}

@@ -15,15 +15,17 @@ func TestSources(t *testing.T) {
 	second := NewTable([16]byte{2}).WithOwned(true).Update(records(false, "db.internal 10.0.0.2", "peer 10.0.0.3"), ignore)
 	third := (*RRTable)(nil).Update(records(false,
 		"dns-mx/web.internal 10 mail.internal.", "dns-cname/peer web.internal.", "dns-cname/www.internal web.internal.", "dns-txt/*.apps.internal any", "dns-txt/only.internal one",
+		"dns-mx/web.internal. ten",
 	), ignore).WithOwned(true).WithRow([16]byte{3})
-	fourth := (*RRTable)(nil).Update(records(false, "dns-txt/only.internal other"), ignore).WithRow([16]byte{4})
+	fourth := (*RRTable)(nil).Update(records(false, "dns-txt/only.internal other", "dns-cname/Bad.internal 10.0.0.1", "dns-mx/vm.lan ten"), ignore).WithRow([16]byte{4})
 	d := NewDirectory([]*Table{first, second}, hosts(port{"peer.", "", "10.0.0.4"}, port{"vm.", "lan.", "10.0.0.5"})).WithRRs([]*RRTable{third, fourth})
 	for _, tc := range []struct{ name, want string }{
 		{"db.internal.", "dns 1 unreadable; dns 2 10.0.0.2 owned wins"},
-		{"web.internal.", "dns 1 10.0.0.1 wins; dns 1 10.0.0.9; dns 3 MX 10 mail.internal. owned wins"},
+		{"web.internal.", "dns 1 10.0.0.1 wins; dns 1 10.0.0.9; dns 3 MX 10 mail.internal. owned wins; dns 3 unreadable owned dns-mx/web.internal."},
+		{"bad.internal.", "dns 4 unreadable dns-cname/Bad.internal"},
 		{"peer.", "dns 2 10.0.0.3 owned wins; port 0 10.0.0.4; dns 3 CNAME web.internal. owned"},
 		{"peer.cloud.", "port 0 10.0.0.4 wins"},
-		{"vm.lan.", "port 0 10.0.0.5 wins"},
+		{"vm.lan.", "port 0 10.0.0.5 wins; dns 4 unreadable dns-mx/vm.lan"},
 		{"vm.cloud.", ""},
 		{"x.apps.internal.", `dns 0 10.0.0.7 TXT "any" owned wins derived`},
 		{"www.internal.", "dns 3 CNAME web.internal. owned wins"},
@@ -44,6 +46,9 @@ func TestSources(t *testing.T) {
 					words = append(words, []string{"unreadable", "owned", "wins", "derived"}[i])
 				}
 			}
+			if k.Unreadable && k.Column == columnIDs {
+				words = append(words, k.Key)
+			}
 			got = append(got, strings.Join(words, " "))
 		}
 		if got := strings.Join(got, "; "); got != tc.want {
@@ -56,7 +61,7 @@ func TestSources(t *testing.T) {
 			t.Errorf("%s: %+v wins, and Lookup says %+v", tc.name, sources, a)
 		}
 	}
-	want := []string{"*.apps.internal.", "db.internal.", "only.internal.", "peer.", "peer.cloud.", "vm.", "vm.lan.", "web.internal.", "www.internal."}
+	want := []string{"*.apps.internal.", "bad.internal.", "db.internal.", "only.internal.", "peer.", "peer.cloud.", "vm.", "vm.lan.", "web.internal.", "www.internal."}
 	if got := d.Names("cloud."); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -40,7 +40,8 @@ func isRRKey(key []byte) bool {
 	return bytes.HasPrefix(key, []byte("dns-")) && bytes.IndexByte(key, '/') > 0
 }
 
-func parseRRKey(key string) (rrtype uint16, name string, err error) {
+// ParseRRKey parses a key of external_ids with records, such as dns-mx/example. The type is 0 for another key.
+func ParseRRKey(key string) (rrtype uint16, name string, err error) {
 	word, name, _ := strings.Cut(key, "/")
 	rrtype, ok := rrTypes[word]
 	if !ok {

@@ -85,7 +85,7 @@ func TestParseRRs(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			rrtype, _, err := parseRRKey(tt.key)
+			rrtype, _, err := ParseRRKey(tt.key)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -145,7 +145,7 @@ func TestRRKeys(t *testing.T) {
 		if !tt.is {
 			continue
 		}
-		rrtype, name, err := parseRRKey(tt.key)
+		rrtype, name, err := ParseRRKey(tt.key)
 		if err == nil && (rrtype != tt.rrtype || name != tt.name) || (err == nil) != (tt.name != "") {
 			t.Errorf("%q: %d %q %v", tt.key, rrtype, name, err)
 		}

@@ -146,7 +146,7 @@ func (t *RRTable) toggle(key string, v []byte, to Reports) (name string) {
 		return have.name
 	}
 	set := &rrSet{hash: hash}
-	rrtype, name, err := parseRRKey(key)
+	rrtype, name, err := ParseRRKey(key)
 	if err != nil {
 		to.Bad(key, "", err)
 	} else {

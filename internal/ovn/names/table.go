@@ -71,6 +71,16 @@ func (t *Table) WithOwned(owned bool) *Table {
 	return &next
 }
 
+// WithRow returns the table with the UUID row.
+func (t *Table) WithRow(row [16]byte) *Table {
+	if row == t.row {
+		return t
+	}
+	next := *t
+	next.row = row
+	return &next
+}
+
 type recordKey struct {
 	name  string // canonical, "" if the key is no domain name
 	alias string // the key, if it is not name without the last dot

@@ -75,7 +75,7 @@ func TestBadValues(t *testing.T) {
 		want          []bad
 	}{
 		{"none", "", nil},
-		{"a record", `set DNS ROW records:db.a="10.0.0.300"`, []bad{{`"10.0.0.300"`, all}}},
+		{"a record", `set DNS ROW records:db.a="10.0.0.300"`, []bad{{`OVN_Northbound: DNS ROW: "db.a.": value "10.0.0.300"`, all}}},
 		{"two of it", `set DNS ROW records:db.a="10.0.0.300~10.0.0.301"`, []bad{{`"10.0.0.300"`, all}, {`"10.0.0.301"`, all}}},
 		{"another key beside it", `set DNS ROW records:a..b=10.0.0.1`, []bad{{`"10.0.0.300"`, all}, {`"10.0.0.301"`, all}, {`a..b`, all}}},
 		{"the first is mended", `set DNS ROW records:db.a=10.0.0.2`, []bad{{`a..b`, all}}},
@@ -96,7 +96,7 @@ func TestBadValues(t *testing.T) {
 		{"a DNS server, for two networks", `set DHCP_Options DHCP options:dns_server="{10.0.0.53,10.0.0.530}"`, []bad{{"10.0.0.530", northbound}}},
 		{"one of them has other options", `clear Logical_Switch_Port a1 dhcpv4_options`, []bad{{"10.0.0.530", northbound}}},
 		{"mended", `set DHCP_Options DHCP options:dns_server="{10.0.0.53}"`, nil},
-		{"a hostname", `lsp-set-options a1 hostname=h..1`, []bad{{"h..1", northbound}, {"h..1", southbound}}},
+		{"a hostname", `lsp-set-options a1 hostname=h..1`, []bad{{`Logical_Switch_Port "a1": "hostname": value "h..1"`, all}}},
 		{"mended", `lsp-set-options a1 hostname=vm1`, nil},
 		{"forwards of a router, for two networks, and of a switch", `set Logical_Router r1 external_ids:dns-forward="wrong1;x.test=192.0.2.1" -- set Logical_Switch b external_ids:dns-forward=wrong2`,
 			[]bad{{"wrong1", northbound}, {"wrong2", northbound}}},
@@ -114,7 +114,7 @@ func TestBadValues(t *testing.T) {
 			var want []string
 			for _, b := range step.want {
 				if b.of == all || b.of == northbound && x.northbound || b.of == southbound && !x.alone || b.of == alone && x.alone {
-					want = append(want, b.text)
+					want = append(want, strings.ReplaceAll(b.text, "ROW", row))
 				}
 			}
 			r.badValuesAre(step.name+", "+x.name, x.source, want...)
@@ -199,7 +199,7 @@ func TestBadValuesAreBounded(t *testing.T) {
 	testkit.Eventually(r.t, "a snapshot", func() bool { return s.Snapshot().Stats.BadValues == keys*words })
 	row := r.sbctl("--bare --columns=_uuid list DNS")
 	r.server.Transact(t, "OVN_Southbound", rawJSON(`{"op":"mutate","table":"DNS","where":[["_uuid","==",["uuid","`+row+`"]]],"mutations":[["records","delete",["set",[`+strings.Join(half, ",")+`]]]]}`))
-	is((keys-len(half))*words, "OVN_Southbound: DNS "+row)
+	is((keys-len(half))*words, "OVN_Northbound: DNS "+row)
 	r.sbctl("destroy DNS " + row)
 	is(0, "")
 	left := len(badTexts(s))

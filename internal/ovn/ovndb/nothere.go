@@ -55,7 +55,13 @@ func (s *Source) whyNot(ports []string) map[string]string {
 	is, reasons := s.coverage(), make(map[string]string)
 	why := func(port string) string { return binding.WhyNotByNorthbound(s.nb, port, is.Network) }
 	if s.sb != nil {
-		why = s.guestInputs(time.Time{}).WhyNot
+		in := s.guestInputs(time.Time{})
+		why = func(port string) string {
+			if s.nb != nil && s.nb.PortNamed[port] != nil && s.sb.PortNamed[port] == nil {
+				return "Northbound has this logical port, and Southbound does not: ovn-northd has not copied it"
+			}
+			return in.WhyNot(port)
+		}
 	}
 	for _, port := range ports {
 		if is.Port(port) {

@@ -4,7 +4,6 @@ package ovndb
 
 import (
 	"github.com/puntdns/puntdns/internal/ovn/names"
-	"github.com/puntdns/puntdns/internal/ovn/topology"
 )
 
 // DHCP is a row of DHCP_Options with options of DHCPv4.
@@ -35,14 +34,25 @@ func (s *Source) DHCPv4(ports []string) map[string]DHCP {
 	return all
 }
 
-// DNSDatabase returns the database that has the row of a candidate.
-//
-// Operators edit Northbound, and ovn-northd makes one Southbound row of each DNS row (northd/northd.c). Up to
-// OVN 24.09.1 external_ids:dns_id of this row is the UUID of the Northbound row; from 25.03 both rows have one
-// UUID. ovn-northd does not copy external_ids, so records other than addresses are read from Northbound.
-func (s *Source) DNSDatabase(of *names.Candidate) string {
-	if s.sb != nil && len(of.Records) == 0 {
-		return topology.SouthboundName
+// WhyUnreadable returns why a record of a DNS row is unreadable, with its row, key and value. It returns nil if the
+// row has changed since.
+func (s *Source) WhyUnreadable(of *names.Candidate) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.nb != nil {
+		if r := s.nb.DNS.Get(of.Row); r != nil {
+			if texts := r.Texts(of.Column, of.Key); texts != nil {
+				return texts
+			}
+		}
 	}
-	return topology.NorthboundName
+	if s.sb == nil {
+		return nil
+	}
+	for _, r := range s.sb.DNS.All() {
+		if r.ID == of.Row {
+			return r.Texts(of.Column, of.Key)
+		}
+	}
+	return nil
 }

@@ -107,6 +107,13 @@ func (r *Reader) SetLocal(chassis string, ports []string, grace time.Duration) {
 	r.decide()
 }
 
+// Chassis returns the name of the last SetLocal, "" before the first.
+func (r *Reader) Chassis() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.wanted
+}
+
 // Conflict returns why the last SetLocal has no effect, nil if it has.
 func (r *Reader) Conflict() error {
 	if err := r.conflict.Load(); err != nil {

@@ -5,6 +5,7 @@ package ovndb
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -43,6 +44,10 @@ type Source struct {
 	sb             *topology.Southbound
 	nb             *topology.Northbound
 	sbConn, nbConn *connection
+	// connectNorthbound returns another client of Northbound.
+	connectNorthbound func([]ovsdb.TableRequest, ovsdb.Receiver) *ovsdb.Client
+	// selectSouthbound answers queries of Southbound.
+	selectSouthbound func(context.Context, ...ovsdb.Query) ([]json.RawMessage, error)
 	// follows is the generation of Southbound's conditions from which Northbound's were derived.
 	follows uint64
 
@@ -116,6 +121,12 @@ func newSource(cfg Config, sb, nb []endpoint.Endpoint, conf *tls.Config) *Source
 			})
 		}
 		c.client = c.connect(nil)
+	}
+	s.connectNorthbound = func(tables []ovsdb.TableRequest, to ovsdb.Receiver) *ovsdb.Client {
+		return ovsdb.New(ovsdb.Config{Database: topology.NorthboundName, Endpoints: nb, TLS: conf, Tables: tables, Receiver: to})
+	}
+	s.selectSouthbound = func(ctx context.Context, queries ...ovsdb.Query) ([]json.RawMessage, error) {
+		return ovsdb.Select(ctx, ovsdb.Config{Database: topology.SouthboundName, Endpoints: sb, TLS: conf}, queries...)
 	}
 	if s.sb != nil {
 		connect(s.sbConn, topology.SouthboundName, sb)

@@ -85,6 +85,24 @@ func TestUnserved(t *testing.T) {
 	}
 }
 
+// A port that Northbound has and Southbound lacks is not one that does not exist: ovn-northd does not run here.
+func TestUnservedWithoutNorthd(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.nbctl("ls-add red -- lsp-add red r1")
+	r.sbctl("chassis-add hv1 geneve 127.0.0.1")
+	c := r.config(true, true)
+	c.Monitor = All
+	s := r.acquire(c)
+	s.nameChassis("hv1")
+	s.as("br").setPorts(nil, 0)
+	want := map[string]string{
+		"r1":   "Northbound has this logical port, and Southbound does not: ovn-northd has not copied it",
+		"typo": "Southbound has no logical port of this name",
+	}
+	testkit.Eventually(r.t, "the reasons", func() bool { return maps.Equal(s.as("br").NotHere([]string{"r1", "typo"}), want) })
+}
+
 // Where Northbound is read alone, a port that it does not have is told of.
 func TestUnservedByNorthbound(t *testing.T) {
 	t.Parallel()

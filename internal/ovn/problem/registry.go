@@ -85,19 +85,16 @@ func (b *Registry) add(text string) []string {
 	return lines
 }
 
-// Sum sums the present problems. Equal problems of networks, which may share a row, count once.
+// Sum sums the present problems. Problems with the same text count once: networks may share a row, and both
+// databases have the values of a port.
 func (b *Registry) Sum() (sum Summary) {
-	shared := make(map[uint64]struct{})
-	for row, of := range b.present {
-		if row.Database != "" {
-			sum.Count += of.count
-			continue
-		}
+	hashes := make(map[uint64]struct{})
+	for _, of := range b.present {
 		for _, r := range of.of {
-			maps.Copy(shared, r.hashes)
+			maps.Copy(hashes, r.hashes)
 		}
 	}
-	sum.Count += len(shared)
+	sum.Count = len(hashes)
 	all := slices.SortedFunc(maps.Values(b.present), func(x, y badOfRow) int { return cmp.Compare(x.number, y.number) })
 	for _, of := range all {
 		for _, text := range of.texts() {

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/puntdns/puntdns/internal/ovn/names"
-	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
 // Set is the unusable values of a row or network. It is part of the row and deleted with it. The zero Set is
@@ -77,19 +76,28 @@ func (p *Set) Replace(column string) *Editor {
 	return e
 }
 
-// Report returns a function that adds problems of a column. It removes the present ones.
-func (p *Set) Report(database, table string, id ovsdb.UUID, column string) names.Report {
-	return p.Replace(column).report(database, table, id)
+// Report returns a function that adds problems of a column. It removes the present ones. row is the UUID or the
+// name of the row, as an operator looks it up.
+func (p *Set) Report(database, table string, row fmt.Stringer, column string) names.Report {
+	return p.Replace(column).report(database, table, row)
 }
 
 // Reports is Report for a column whose keys are read one by one: all of them, or those in a difference.
-func (p *Set) Reports(database, table string, id ovsdb.UUID, column string, diff bool) names.Reports {
+func (p *Set) Reports(database, table string, row fmt.Stringer, column string, diff bool) names.Reports {
 	edit := p.Replace
 	if diff {
 		edit = p.edit
 	}
 	e := edit(column)
-	return names.Reports{Begin: e.Begin, Bad: e.report(database, table, id)}
+	return names.Reports{Begin: e.Begin, Bad: e.report(database, table, row)}
+}
+
+// Texts returns the texts about a key of a column, nil for none. There may be more problems than texts.
+func (p *Set) Texts(column, key string) []string {
+	if p.set == nil {
+		return nil
+	}
+	return p.set.of[place{column, key}].texts
 }
 
 // Editor edits the problems of one column. The first change copies the problemSet, which the previous version
@@ -157,17 +165,17 @@ func (e *Editor) Add(text string) {
 	s.more++
 }
 
-func (e *Editor) report(database, table string, id ovsdb.UUID) names.Report {
-	return ReportOf(database, table, id, e.Add)
+func (e *Editor) report(database, table string, row fmt.Stringer) names.Report {
+	return ReportOf(database, table, row, e.Add)
 }
 
 // ReportOf returns a function that calls add with the text about a value of a row.
-func ReportOf(database, table string, id ovsdb.UUID, add func(text string)) names.Report {
+func ReportOf(database, table string, row fmt.Stringer, add func(text string)) names.Report {
 	return func(where, value string, err error) {
 		of := ""
 		if value != "" { // else the name is wrong, or there is no value
 			of = fmt.Sprintf(": value %.80q", value)
 		}
-		add(fmt.Sprintf("%s: %s %s: %.80q%s skipped: %v", database, table, id, where, of, err))
+		add(fmt.Sprintf("%s: %s %s: %.80q%s skipped: %v", database, table, row, where, of, err))
 	}
 }

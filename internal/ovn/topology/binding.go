@@ -21,7 +21,7 @@ type PortBinding struct {
 func bindingColumns(labelKeys func() []string) []rows.Column[PortBinding] {
 	row := func(p *PortBinding) *PortRow { return &p.PortRow }
 	parse := func(id ovsdb.UUID, p *PortRow, elements []string) {
-		of := parsePortAddresses(elements, p.Report(SouthboundName, TablePort, id, "mac"))
+		of := parsePortAddresses(elements, p.report(id, "mac"))
 		p.Addresses, p.MACs = of.Static, of.MACs
 	}
 	all := []rows.Column[PortBinding]{
@@ -34,7 +34,7 @@ func bindingColumns(labelKeys func() []string) []rows.Column[PortBinding] {
 		rows.UUID("chassis", func(p *PortBinding) *ovsdb.UUID { return &p.Chassis }),
 		rows.UUID("requested_chassis", func(p *PortBinding) *ovsdb.UUID { return &p.Requested }).Optional(), // from OVN 21.06 on
 	}
-	for _, c := range append(portColumns(SouthboundName, TablePort, labelKeys),
+	for _, c := range append(portColumns(labelKeys),
 		portAddresses("mac", parse),
 		rareColumn(rows.Key("options", "ethtype", func(r *RareColumns) *string { return &r.etherType })),
 		rareColumn(rows.Key("options", "peer", func(r *RareColumns) *string { return &r.Peer })),

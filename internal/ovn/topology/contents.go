@@ -87,6 +87,12 @@ const (
 	NorthboundName = "OVN_Northbound"
 )
 
+// Columns of table DNS with records.
+const (
+	columnRecords = "records"
+	columnIDs     = "external_ids"
+)
+
 // withProblems wraps a row callback, so that the problems of the row are added to the Changes.
 func withProblems[R any, P interface {
 	*R

@@ -129,7 +129,7 @@ func (s *Southbound) readCoPP() map[ovsdb.UUID]ovn.Meter {
 func (s *Southbound) readMeter(id ovsdb.UUID, m *Meter, bad *problem.Editor) (limit ovn.Meter, ok bool) {
 	if m.unit != "pktps" {
 		bad.Begin(id.String())
-		bad.Add(fmt.Sprintf("%s: Meter %s: %.80q is in %.80q and no packet rate: it sets no rate for DNS packets here", SouthboundName, id, m.Name, m.unit))
+		bad.Add(fmt.Sprintf("%s: Meter %.80q is in %.80q and no packet rate: it sets no rate for DNS packets here", NorthboundName, m.Name, m.unit))
 		return ovn.Meter{}, false
 	}
 	for _, id := range m.Bands {

@@ -13,17 +13,29 @@ import (
 // DNSRow is what both databases have in a row of table DNS.
 type DNSRow struct {
 	problem.Set
+	// ID is the UUID of the Northbound row, which operators edit.
 	ID ovsdb.UUID
 	// Table has the addresses, nil in Northbound if Southbound is read.
 	Table *names.Table
 	owned string // options:ovn-owned, unparsed, from OVN 24.03 on
 }
 
-// southboundDNS is a row of Southbound's table DNS. ovn-northd makes it from a Northbound row, see
-// Source.DNSDatabase.
+// southboundDNS is a row of Southbound's table DNS. ovn-northd makes it from one Northbound row (northd/northd.c,
+// sync_dns_entries), without external_ids of that row. So records other than addresses are read from Northbound.
 type southboundDNS struct {
 	DNSRow
 	datapaths []ovsdb.UUID
+	// origin is external_ids:dns_id, the UUID of the Northbound row. From OVN 24.09.2 on there is no dns_id,
+	// and both rows have the same UUID.
+	origin string
+}
+
+// northboundID returns the UUID of the Northbound row of the Southbound row id.
+func (r *southboundDNS) northboundID(id ovsdb.UUID) ovsdb.UUID {
+	if of, err := ovsdb.ParseUUID(r.origin); err == nil {
+		return of
+	}
+	return id
 }
 
 type NorthboundDNS struct {
@@ -35,7 +47,13 @@ type NorthboundDNS struct {
 func southboundDNSColumns() []rows.Column[southboundDNS] {
 	row := func(r *southboundDNS) *DNSRow { return &r.DNSRow }
 	return []rows.Column[southboundDNS]{
-		addressColumn(SouthboundName, row),
+		// It stands before the records, which are reported with the UUID of the Northbound row.
+		rows.Key("external_ids", "dns_id", func(r *southboundDNS) *string { return &r.origin }).Then(func(id ovsdb.UUID, r *southboundDNS) {
+			if r.Table != nil {
+				r.Table = r.Table.WithRow(r.northboundID(id))
+			}
+		}),
+		addressColumn(row, func(r *southboundDNS, id ovsdb.UUID) ovsdb.UUID { return r.northboundID(id) }),
 		ownedColumn(row, nil),
 		rows.UUIDs("datapaths", func(r *southboundDNS) *[]ovsdb.UUID { return &r.datapaths }),
 	}
@@ -45,7 +63,7 @@ func southboundDNSColumns() []rows.Column[southboundDNS] {
 func northboundDNSColumns(withAddresses bool) (all []rows.Column[NorthboundDNS]) {
 	row := func(r *NorthboundDNS) *DNSRow { return &r.DNSRow }
 	if withAddresses {
-		all = append(all, addressColumn(NorthboundName, row))
+		all = append(all, addressColumn(row, func(_ *NorthboundDNS, id ovsdb.UUID) ovsdb.UUID { return id }))
 	}
 	return append(all, rows.Custom("external_ids", func(id ovsdb.UUID, r *NorthboundDNS, row *ovsdb.Row, col int) bool {
 		records := recordsOf(row, col)
@@ -53,15 +71,16 @@ func northboundDNSColumns(withAddresses bool) (all []rows.Column[NorthboundDNS])
 			return false
 		}
 		had := r.RRs
-		r.RRs = had.Update(records, r.Reports(NorthboundName, TableDNS, id, "external_ids", records.Diff)).WithOwned(r.owned == "true").WithRow(id)
+		r.RRs = had.Update(records, r.Reports(NorthboundName, TableDNS, id, columnIDs, records.Diff)).WithOwned(r.owned == "true").WithRow(id)
 		return r.RRs != had
 	}), ownedColumn(row, func(r *NorthboundDNS, owned bool) { r.RRs = r.RRs.WithOwned(owned) }))
 }
 
-// addressColumn is the column with names and addresses.
-func addressColumn[R any](database string, of func(*R) *DNSRow) rows.Column[R] {
+// addressColumn is the column with names and addresses. northboundID returns the UUID of the Northbound row.
+func addressColumn[R any](of func(*R) *DNSRow, northboundID func(*R, ovsdb.UUID) ovsdb.UUID) rows.Column[R] {
 	return rows.Custom("records", func(id ovsdb.UUID, record *R, row *ovsdb.Row, col int) bool {
 		r := of(record)
+		id = northboundID(record, id)
 		fresh := r.Table == nil
 		if fresh {
 			r.Table = names.NewTable(id)
@@ -70,7 +89,7 @@ func addressColumn[R any](database string, of func(*R) *DNSRow) rows.Column[R] {
 		if !records.Diff && r.Table.Has(records) {
 			return fresh
 		}
-		r.Table = r.Table.Update(records, r.Reports(database, TableDNS, id, "records", records.Diff))
+		r.Table = r.Table.Update(records, r.Reports(NorthboundName, TableDNS, id, columnRecords, records.Diff))
 		return true
 	})
 }
@@ -121,7 +140,7 @@ func (s *Southbound) dnsChanged(id ovsdb.UUID, old, next *southboundDNS) {
 	}
 	if next != nil {
 		s.DNSCount.add(1, next.Table, nil)
-		next.ID = id
+		next.ID = next.northboundID(id)
 		for _, dp := range next.datapaths {
 			s.DNSOf.Add(dp, id, next)
 			s.markDatapath(dp, PartNames)

@@ -6,10 +6,12 @@ import (
 	"encoding/hex"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/names"
 	"github.com/puntdns/puntdns/internal/ovn/problem"
 	"github.com/puntdns/puntdns/internal/ovsdb"
 	"github.com/puntdns/puntdns/internal/ovsdb/rows"
@@ -106,8 +108,26 @@ func rareColumn(c rows.Column[RareColumns]) rows.Column[PortRow] {
 	return rows.Shared(c, func(p *PortRow) **RareColumns { return &p.Rare })
 }
 
-// portColumns returns the columns of options and external_ids. database and table are for the texts about bad values.
-func portColumns(database, table string, labelKeys func() []string) []rows.Column[PortRow] {
+// portName is the name of a port in a text. Commands of ovn-nbctl take a name in the place of a UUID.
+type portName string
+
+func (n portName) String() string { return strconv.Quote(string(n)) }
+
+// report returns the Report of a column. It names the row that an operator edits: ovn-northd makes a Port_Binding
+// of each Logical_Switch_Port. A Port_Binding between a switch and a router may be of either one's port.
+func (p *PortRow) report(id ovsdb.UUID, column string) names.Report {
+	switch p.Type {
+	case ovn.TypePatch, ovn.TypeGateway, typeRedirect:
+		return p.Report(SouthboundName, TablePort, id, column)
+	}
+	return p.Report(NorthboundName, TableSwitchPort, portName(p.Name), column)
+}
+
+// typeRedirect is the type of a port that has no row in Northbound.
+const typeRedirect = "chassisredirect"
+
+// portColumns returns the columns of options and external_ids. The columns of the name and the type stand before them.
+func portColumns(labelKeys func() []string) []rows.Column[PortRow] {
 	hostname := func(p *PortRow) string {
 		if text := p.rare().hostname; text != "" {
 			return text
@@ -115,7 +135,7 @@ func portColumns(database, table string, labelKeys func() []string) []rows.Colum
 		return strings.TrimSuffix(p.Hostname, ".")
 	}
 	setHostname := func(id ovsdb.UUID, p *PortRow, text string) bool {
-		p.Hostname = parseHostname(text, p.Report(database, table, id, "options:hostname"))
+		p.Hostname = parseHostname(text, p.report(id, "options:hostname"))
 		if text == strings.TrimSuffix(p.Hostname, ".") {
 			text = ""
 		}

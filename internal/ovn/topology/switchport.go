@@ -35,7 +35,7 @@ func switchPortColumns(labelKeys func() []string) []rows.Column[SwitchPort] {
 		rows.String("parent_name", func(p *SwitchPort) *string { return &p.Parent }),
 		rows.Integer("tag", func(p *SwitchPort) *uint16 { return &p.Tag }),
 	}
-	for _, c := range append(portColumns(NorthboundName, TableSwitchPort, labelKeys),
+	for _, c := range append(portColumns(labelKeys),
 		rareColumn(rows.Key("options", "router-port", func(r *RareColumns) *string { return &r.Peer })),
 		portAddresses("addresses", parseSwitchPortAddresses),
 		rareColumn(rows.String("dynamic_addresses", func(r *RareColumns) *string { return &r.dynamic })).
@@ -49,7 +49,7 @@ func switchPortColumns(labelKeys func() []string) []rows.Column[SwitchPort] {
 // parseSwitchPortAddresses sets the addresses of a port by the elements of addresses. It adds the ones that northd
 // has chosen (dynamic_addresses) if northd is to choose some.
 func parseSwitchPortAddresses(id ovsdb.UUID, p *PortRow, elements []string) {
-	report := func(column string) names.Report { return p.Report(NorthboundName, TableSwitchPort, id, column) }
+	report := func(column string) names.Report { return p.report(id, column) }
 	configured := parsePortAddresses(elements, report("addresses"))
 	p.Addresses, p.MACs = configured.Static, configured.MACs
 	if assigned := parsePortAddresses([]string{p.rare().dynamic}, report("dynamic_addresses")); configured.dynamic {

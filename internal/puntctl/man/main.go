@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command man writes the manual pages of puntctl, and the completions of shells, into a folder. They
-// are made when the binaries are, and so that puntctl itself does not have to bring what makes them.
+// Command man writes the manual pages of puntctl, and the completions of shells, into a folder. It runs at
+// build time, so that puntctl does not have to contain the generators.
 package main
 
 import (
@@ -44,8 +44,8 @@ func run(args []string) error {
 	return nil
 }
 
-// commands lists what puntctl can do, for its own page: cobra names the pages of the commands there, and
-// says nothing of them.
+// commands returns a list of the commands for the page of puntctl. cobra's page only names the pages of the
+// commands.
 func commands(root *cobra.Command) string {
 	lines := []string{"Commands:"}
 	for _, c := range root.Commands() {
@@ -56,7 +56,7 @@ func commands(root *cobra.Command) string {
 	return strings.Join(lines, "\n")
 }
 
-// completions returns what writes the completions of each shell, by the names of the files.
+// completions returns the functions that write the completions of each shell, by file name.
 func completions(root *cobra.Command) map[string]func(string) error {
 	return map[string]func(string) error{
 		"puntctl.bash": func(path string) error { return root.GenBashCompletionFileV2(path, true) },

@@ -23,15 +23,15 @@ var update = flag.Bool("update", false, "write what the product says into testda
 // messages has a text for each test that calls Check.
 const messages = "testdata/messages.golden"
 
-// texts are those of messages by the names of the tests, nil before the first Check.
+// texts are the messages by the names of the tests, nil before the first Check.
 var (
 	mu    sync.Mutex
 	texts map[string]string
 )
 
-// Check compares a text with that of the test in testdata/messages.golden, without the newline at
-// its end. A test calls it once. pairs are as in strings.NewReplacer. They replace text that
-// varies between runs or belongs to another package.
+// Check compares a text with the text of the test in testdata/messages.golden, without the newline at its
+// end. A test calls it once. pairs are as in strings.NewReplacer. They replace text that varies between runs
+// or belongs to another package.
 func Check(t *testing.T, got string, pairs ...string) {
 	t.Helper()
 	got = strings.TrimSuffix(strings.NewReplacer(pairs...).Replace(got), "\n")
@@ -56,8 +56,8 @@ func Check(t *testing.T, got string, pairs ...string) {
 	}
 }
 
-// Refusal checks the error of a Corefile. Where another package refuses, want is a regular expression
-// of what the error names, behind the text from. Without want the error is that of Check.
+// Refusal checks the error of a Corefile. For an error of another package, want is a regular expression of
+// what the error names, after the text from. Without want Refusal compares as Check does.
 func Refusal(t *testing.T, err error, from, want string, pairs ...string) {
 	t.Helper()
 	switch {

@@ -74,7 +74,7 @@ func (b *Builder) take(rr dns.RR, deletes bool) error {
 	return nil
 }
 
-// Rules returns those of all records. The Builder is not used again.
+// Rules returns the rules of all records. The Builder is not used again.
 func (b *Builder) Rules() (*Rules, error) {
 	if err := b.flush(); err != nil {
 		return nil, err
@@ -376,7 +376,7 @@ func packed(rr dns.RR) ([]byte, error) {
 	return buf[:n], nil
 }
 
-// recordHeader is the size of what is before the data of a record in a set: the root, type, class, TTL and
+// recordHeader is the size of the fields before the data of a record in a set: the root, type, class, TTL and
 // the size of the data.
 const recordHeader = 11
 

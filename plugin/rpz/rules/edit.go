@@ -125,7 +125,7 @@ func (b *Builder) without(old Policy, group []dns.RR, self string) (Policy, erro
 	return b.intern(set)
 }
 
-// forget takes note that a rule no longer refers to a policy.
+// forget records that a rule no longer refers to a policy.
 func (b *Builder) forget(p Policy) {
 	if p >= firstLocal {
 		b.rules.dead += 4 + len(b.rules.set(p))

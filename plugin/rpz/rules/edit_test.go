@@ -105,7 +105,8 @@ func zoneLines() []string {
 	return all
 }
 
-// Rules after many edits are those of the whole zone, and the Rules before an edit stay as they are.
+// After many edits the Rules equal the rules of the whole zone, and the Rules before an edit stay as they
+// are.
 func TestEdits(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))

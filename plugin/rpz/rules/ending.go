@@ -8,8 +8,8 @@ import (
 	"io"
 )
 
-// ending reads a file, and a blank line behind it. Without one dns.ZoneParser takes a last record
-// without RDATA, as those of dynamic updates (RFC 2136) are; a line before another it refuses.
+// ending reads a file, and a blank line after it. Without that line dns.ZoneParser accepts a last record
+// without RDATA, as dynamic updates have (RFC 2136). It refuses such a record before another line.
 type ending struct {
 	file io.Reader
 	// line counts those that have begun, from 1.

@@ -77,7 +77,7 @@ func lower(c byte) byte {
 	return c
 }
 
-// suffix returns what is left of n without its first labels.
+// suffix returns n without its first labels.
 func (n *Name) suffix(without int) []byte {
 	if without >= n.labels {
 		return nil

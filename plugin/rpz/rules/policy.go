@@ -2,7 +2,7 @@
 
 package rules
 
-// Action is what is done with a query that triggers a rule.
+// Action is the effect of a rule on a query.
 type Action uint8
 
 // The actions (draft-vixie-dnsop-dns-rpz-00, section 3).
@@ -21,8 +21,8 @@ var actionNames = [...]string{"none", "nxdomain", "nodata", "passthru", "drop", 
 // String implements fmt.Stringer: the word in a Corefile and in metrics.
 func (a Action) String() string { return actionNames[a] }
 
-// ParseAction returns the action of a word, but for Local and NoAction, which are of no use as
-// an override. It reports whether there is one.
+// ParseAction returns the action of a word, and whether there is one. Local and NoAction have no word: they
+// can't override.
 func ParseAction(word string) (Action, bool) {
 	for a := NXDomain; a < Local; a++ {
 		if actionNames[a] == word {

@@ -9,7 +9,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// defaultTTL is that of records in a file without $TTL, in seconds, before the first TTL.
+// defaultTTL is the TTL, in seconds, of records before the first TTL in a file without $TTL.
 const defaultTTL = 300
 
 // Read reads the rules of a zone from a master file (RFC 1035, section 5). $INCLUDE is refused, and

@@ -13,9 +13,9 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Rules are those of one zone. They are immutable.
+// Rules are the rules of one zone. They are immutable.
 type Rules struct {
-	// SOA is that of the zone. It is not to be changed.
+	// SOA is the SOA record of the zone. Do not change it.
 	SOA   *dns.SOA
 	Stats Stats
 
@@ -29,7 +29,7 @@ type Rules struct {
 	// format, with the root as their owner. A Builder of a whole zone stores no set twice.
 	data []byte
 
-	// records are those of the zone, whether or not they are rules.
+	// records is the number of records in the zone, whether or not they are rules.
 	records int
 	// ambiguous is set if an IPv6 prefix of the zone has another form than appendOwner gives it. Two
 	// owners may then stand for one prefix, and the rules do not say which record is of which owner.
@@ -53,9 +53,9 @@ func (s *Stats) SameSkipped(other *Stats) bool {
 	return s.Bad == other.Bad && maps.Equal(s.Skipped, other.Skipped)
 }
 
-// Name returns the policy of a name (RFC 4592: a rule of the name itself, else the wildcard
-// below the closest name that the zone has, if that has one), 0 for none. by is the part of
-// the name that the rule has: all of it, or what is behind the asterisk where wildcard is set.
+// Name returns the policy of a name by RFC 4592, 0 for none: the rule of the name itself, else the wildcard
+// below the closest name that the zone has. by is the part of the name that the rule has: all of the name, or
+// with wildcard the part after the asterisk.
 func (r *Rules) Name(n *Name) (p Policy, wildcard bool, by int) {
 	if n.labels == 0 {
 		return 0, false, 0 // the root is the apex of the zone, which no wildcard is for
@@ -94,10 +94,16 @@ func (r *Rules) HasAddresses(qtype uint16) bool {
 		return r.v4
 	case dns.TypeAAAA:
 		return r.v6
-	case dns.TypeANY:
+	case dns.TypeANY, dns.TypeHTTPS, dns.TypeSVCB:
 		return r.v4 || r.v6
 	}
 	return false
+}
+
+// MayHaveAddresses reports whether answers to a type of query have addresses or address hints.
+func MayHaveAddresses(qtype uint16) bool {
+	any := Rules{v4: true, v6: true}
+	return any.HasAddresses(qtype)
 }
 
 // Address returns the policy of the longest prefix that an address of all is in, 0 for none. The
@@ -117,7 +123,7 @@ func (r *Rules) Address(all []netip.Addr) (p Policy, prefix netip.Prefix) {
 	return p, prefix
 }
 
-// precedes reports whether the rule of prefix a is used, and not that of b.
+// precedes reports whether the rule of prefix a precedes the rule of prefix b.
 func precedes(a, b netip.Prefix) bool {
 	la, lb := a.Bits()+128-a.Addr().BitLen(), b.Bits()+128-b.Addr().BitLen()
 	if la != lb {
@@ -155,9 +161,9 @@ func (r *Rules) Size() int {
 	return r.names.size() + len(r.data)
 }
 
-// Target returns the target of a CNAME record of local data for a name: that of a wildcard has
-// the name in the place of the asterisk (draft-vixie-dnsop-dns-rpz-00, section 3.6). It is ""
-// for a name that would be too long. expanded is set for a wildcard.
+// Target returns the target of a CNAME record of local data for a name. A wildcard target has the name
+// instead of the asterisk (draft-vixie-dnsop-dns-rpz-00, section 3.6), and expanded is set. The target is ""
+// if it would be too long.
 func Target(cname *dns.CNAME, name string) (target string, expanded bool) {
 	rest, expanded := strings.CutPrefix(cname.Target, "*.")
 	if !expanded {

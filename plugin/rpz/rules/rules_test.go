@@ -57,7 +57,7 @@ func rulesOf(t testing.TB, records iter.Seq[dns.RR]) *rules.Rules {
 	return r
 }
 
-// name returns the rule for a name, and what it does: "RULE ACTION", or local records.
+// name returns the rule for a name and its effect: "RULE ACTION", or local records.
 func name(t testing.TB, r *rules.Rules, s string) string {
 	t.Helper()
 	var n rules.Name
@@ -377,7 +377,7 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// A million rules take at most 150 MB, where each is of a domain of its own.
+// A million rules, each for another domain, take at most 150 MB.
 func TestMemory(t *testing.T) {
 	before := heap()
 	r := million(t, "www.malicious-%07d.example.rpz.")
@@ -616,8 +616,8 @@ func lacksData(rr dns.RR) bool {
 	return false
 }
 
-// FuzzTrigger takes any owner for that of a rule, in the words of whoever wrote it. A rule for a
-// name matches that name, and a rule for an address one that it stands for.
+// FuzzTrigger takes any owner as the owner of a rule. A rule for a name matches that name, and a rule for an
+// address matches an address of its prefix.
 func FuzzTrigger(f *testing.F) {
 	for _, s := range []string{"bad.example.", "*.bad.example.", "32.1.2.0.192.rpz-ip.", "128.1.zz.db8.2001.rpz-ip.", "128.zz.rpz-ip.", `a\.b\000.`, "x.rpz-nsip."} {
 		f.Add(s)

@@ -32,8 +32,7 @@ type table struct {
 type slot struct {
 	at       uint32 // of the name in the arena
 	children uint32 // names of the table that have one label more
-	// exact is the policy of the name itself, wildcard that of the names below it that are not
-	// there.
+	// exact is the policy of the name itself. wildcard is the policy of the names below it that are missing.
 	exact, wildcard Policy
 }
 
@@ -91,8 +90,8 @@ func (t *table) nameAt(s *slot) []byte {
 
 var errTooLarge = errors.New("the names take more than 4 GiB")
 
-// insert returns the slot of what is left of n without its first labels, which is made if it is
-// not there. It is valid until the next call.
+// insert returns the slot of n without its first labels, and makes it if it is missing. The slot is valid
+// until the next call.
 func (t *table) insert(n *Name, without int) (*slot, error) {
 	t.reserve(n.labels)
 	name := n.suffix(without)
@@ -124,8 +123,7 @@ func (t *table) set(place int, name []byte, s slot) {
 	t.used++
 }
 
-// prune removes what is left of n without its first labels, and the names above it, as far as a name
-// has no policy and nothing below it.
+// prune removes n without its first labels, and each name above it that has no policy and no name below it.
 func (t *table) prune(n *Name, without int) {
 	removed := false
 	for ; without < n.labels; without++ {
@@ -191,7 +189,7 @@ func (t *table) resize(n int) {
 	}
 }
 
-// finish gives back what is not needed for lookups.
+// finish frees the memory that lookups do not need.
 func (t *table) finish() {
 	t.arena = append(make([]byte, 0, len(t.arena)), t.arena...)
 	t.resize(t.finishedSlots())

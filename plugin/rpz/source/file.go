@@ -19,7 +19,7 @@ import (
 // pollInterval is the time between looks at a file.
 const pollInterval = time.Second
 
-// version tells the versions of a file apart.
+// version distinguishes the versions of a file.
 type version struct {
 	inode    uint64
 	size     int64

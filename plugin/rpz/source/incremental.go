@@ -34,7 +34,7 @@ type incremental struct {
 	adds    bool
 	// ended is set by the SOA record at the end of the delta.
 	ended bool
-	// records counts those of the delta, SOA records included.
+	// records counts the records of the delta, SOA records included.
 	records int
 }
 

@@ -169,9 +169,8 @@ func texts(n int) (records []string) {
 	return records
 }
 
-// FuzzDelta is a primary that answers a query for changes with anything. Nothing panics, the rules before
-// stay as they are, and what is taken is what the primary has sent: of a delta each deleted record was
-// there and no added one.
+// FuzzDelta answers a query for changes with arbitrary bytes. No answer causes a panic, and the rules before
+// stay as they are. A delta is applied only if each deleted record existed and each added record did not.
 func FuzzDelta(f *testing.F) {
 	for _, messages := range [][]byte{
 		message(f, soaOf(7)),
@@ -218,7 +217,7 @@ func FuzzDelta(f *testing.F) {
 	})
 }
 
-// checkDelta compares rules with those of a zone to which a delta is applied as a list of records.
+// checkDelta compares rules with the rules of a zone to which a delta is applied as a list of records.
 func checkDelta(t *testing.T, zone []string, messages []byte, r *rules.Rules) {
 	t.Helper()
 	var all []dns.RR
@@ -421,7 +420,7 @@ func TestNoDelta(t *testing.T) {
 	checkTransfers(t, s, map[Result]uint64{Fallback: 0})
 }
 
-// A NOTIFY of a primary has it asked at once, and others nothing.
+// After a NOTIFY of a primary that primary is asked at once; other NOTIFYs have no effect.
 func TestNotify(t *testing.T) {
 	t.Parallel()
 	p := servePrimary(t, slowZone(1, "a CNAME .\n"), nil)

@@ -52,7 +52,7 @@ func (c *Config) String() string { return c.Zone + " of " + c.Place() }
 type Status struct {
 	// Loaded is when the present rules were read, zero without any.
 	Loaded time.Time
-	// Checked is when they were last known to be those of the file or the primaries.
+	// Checked is when the file or a primary last confirmed the rules.
 	Checked time.Time
 	// Took is how long it took to read them.
 	Took time.Duration
@@ -106,7 +106,7 @@ func (s *Source) Status() Status {
 	return s.status
 }
 
-// sources are those of the process.
+// sources are the sources of the process.
 var sources refcount.Pool[Config, *Source]
 
 // Acquire returns a Source that follows a zone, and shares it with other callers of the same Config. It
@@ -201,7 +201,7 @@ func (s *Source) transferred(r *rules.Rules, took time.Duration, result Result, 
 	})
 }
 
-// isUpToDate takes note that a primary has no newer rules.
+// isUpToDate records that a primary has no newer rules.
 func (s *Source) isUpToDate() {
 	s.update(func(st *Status) {
 		st.Checked, st.Problem = time.Now(), ""
@@ -209,14 +209,14 @@ func (s *Source) isUpToDate() {
 	})
 }
 
-// loaded takes note of new rules.
+// loaded records new rules.
 func (st *Status) loaded(took time.Duration) {
 	now := time.Now()
 	st.Loaded, st.Checked, st.Took, st.Problem = now, now, took, ""
 }
 
-// failed takes note that the rules could not be read, and logs it unless that is known: once for
-// an outage of the primaries, and once for each problem of a file.
+// failed records that the rules could not be read. It logs an outage of the primaries once, and each problem
+// of a file once.
 func (s *Source) failed(err error) {
 	problem, before := err.Error(), s.Status().Problem
 	// Of one outage each retry may say something else, such as its local port. A file is read again

@@ -241,7 +241,7 @@ type primary struct {
 	// changes returns the answer to a query for changes, nil for the whole zone. It is guarded by mu.
 	changes      func(have uint32) []dns.RR
 	changesAsked atomic.Int64
-	// transfers counts those of the whole zone.
+	// transfers counts the transfers of the whole zone.
 	transfers atomic.Int64
 	queries   atomic.Int64
 }
@@ -376,7 +376,7 @@ func TestTransfer(t *testing.T) {
 	}
 }
 
-// A zone that nobody can be asked for any more expires (RFC 1035, section 3.3.13), and comes back.
+// A zone whose primaries do not answer expires (RFC 1035, section 3.3.13), and comes back.
 func TestExpire(t *testing.T) {
 	t.Parallel()
 	text := expiringZone(1, 10, "a.example CNAME .\n")
@@ -580,7 +580,7 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// A change can be seen only when it has been logged: whoever waits for it finds its line.
+// A change is logged before it is visible, so a test that waits for the change finds its line.
 func TestChangesAreLoggedFirst(t *testing.T) {
 	t.Parallel()
 	var lines []string
@@ -651,7 +651,7 @@ func TestOutageIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// What is not signed, or by another key, is not taken.
+// An answer without a signature, or with a signature by another key, is refused.
 func TestBadSignature(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -34,8 +34,8 @@ const (
 // minInterval bounds what an SOA record says. Tests have another one.
 var minInterval = 5 * time.Second
 
-// refresh keeps the rules those of the primaries until ctx ends, by the timers of the SOA record
-// (RFC 1035, section 3.3.13).
+// refresh updates the rules from the primaries until ctx ends, by the timers of the SOA record (RFC 1035,
+// section 3.3.13).
 func (s *Source) refresh(ctx context.Context) {
 	defer close(s.done)
 	backoff := minInterval
@@ -352,8 +352,8 @@ func (t *transferred) rules() (*rules.Rules, error) {
 	return t.builder.Rules()
 }
 
-// add implements receiver. dns.Transfer takes any SOA record for that of the zone, and goes on behind the
-// second one if that is not the last of its message.
+// add implements receiver. dns.Transfer takes any SOA record for the SOA record of the zone, and goes on
+// after the second one if that is not the last record of its message.
 func (t *transferred) add(rr dns.RR) error {
 	soa, isSOA := rr.(*dns.SOA)
 	isSOA = isSOA && strings.EqualFold(soa.Hdr.Name, t.zone)

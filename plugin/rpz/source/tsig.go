@@ -19,7 +19,7 @@ type Key struct {
 	Secret string
 }
 
-// algorithms are those of HMAC (RFC 8945, section 6), but for MD5.
+// algorithms are the HMAC algorithms (RFC 8945, section 6) without MD5.
 var algorithms = []string{dns.HmacSHA1, dns.HmacSHA224, dns.HmacSHA256, dns.HmacSHA384, dns.HmacSHA512}
 
 // NewKey returns a key, by the words of a Corefile.

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Fate is what has become of a query that a punt brought.
-type Fate struct {
+// Outcome is what has become of a query that a punt brought.
+type Outcome struct {
 	// Result and Reason are the values of these labels in coredns_ofpunt_packet_ins_total,
 	// such as "answered" and "deadline".
 	Result, Reason string
@@ -23,9 +23,9 @@ type Fate struct {
 type Exchange interface {
 	// Arrived returns when the query came.
 	Arrived() time.Time
-	// Fate returns what has become of the query, and reports whether that is known: not before
+	// Outcome returns what has become of the query, and reports whether that is known: not before
 	// the answer is about to be sent.
-	Fate() (Fate, bool)
+	Outcome() (Outcome, bool)
 }
 
 // ExchangeKey is the context key of an Exchange.

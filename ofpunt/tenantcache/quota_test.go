@@ -13,7 +13,7 @@ func TestLedger(t *testing.T) {
 	const life = 10 * time.Minute
 	// fill stores n new entries of a network, and returns how many were taken.
 	next := uint64(0)
-	fill := func(l *ledger, network string, n int, now time.Time, life time.Duration) (taken int) {
+	fill := func(l *quota, network string, n int, now time.Time, life time.Duration) (taken int) {
 		for range n {
 			next++
 			if l.store(next, network, now, life) {
@@ -22,7 +22,7 @@ func TestLedger(t *testing.T) {
 		}
 		return taken
 	}
-	check := func(t *testing.T, l *ledger) {
+	check := func(t *testing.T, l *quota) {
 		t.Helper()
 		sum := 0
 		for network, of := range l.accounts {
@@ -41,14 +41,14 @@ func TestLedger(t *testing.T) {
 		}
 	}
 	t.Run("one network alone", func(t *testing.T) {
-		l := newLedger(1000, 25, begin)
+		l := newQuota(1000, 25, begin)
 		if got := fill(l, "a", 2000, begin, life); got != 500 {
 			t.Errorf("%d entries, want half of 1000", got)
 		}
 		check(t, l)
 	})
 	t.Run("a network beside others", func(t *testing.T) {
-		l := newLedger(1000, 25, begin)
+		l := newQuota(1000, 25, begin)
 		fill(l, "a", 2000, begin, life)
 		if got := fill(l, "b", 2000, begin, life); got != 250 {
 			t.Errorf("%d entries of the second network, want 250", got)
@@ -59,13 +59,13 @@ func TestLedger(t *testing.T) {
 		check(t, l)
 	})
 	t.Run("all of it", func(t *testing.T) {
-		l := newLedger(1000, 100, begin)
+		l := newQuota(1000, 100, begin)
 		if got := fill(l, "a", 1000, begin, life); got != 1000 {
 			t.Errorf("%d entries, want 1000", got)
 		}
 	})
 	t.Run("an entry that is there is renewed", func(t *testing.T) {
-		l := newLedger(1000, 25, begin)
+		l := newQuota(1000, 25, begin)
 		first := next + 1
 		fill(l, "a", 2000, begin, life)
 		if !l.store(first, "a", begin.Add(life-1), life) {
@@ -77,7 +77,7 @@ func TestLedger(t *testing.T) {
 		check(t, l)
 	})
 	t.Run("expired entries make room", func(t *testing.T) {
-		l := newLedger(1000, 25, begin)
+		l := newQuota(1000, 25, begin)
 		first := next + 1
 		fill(l, "a", 2000, begin, life)
 		if fill(l, "a", 1, begin.Add(life-time.Second), life) != 0 {
@@ -92,7 +92,7 @@ func TestLedger(t *testing.T) {
 		check(t, l)
 	})
 	t.Run("an entry counts for a minute", func(t *testing.T) {
-		l := newLedger(1000, 25, begin)
+		l := newQuota(1000, 25, begin)
 		fill(l, "a", 2000, begin, 0)
 		if got := fill(l, "a", 1, begin.Add(minCount-1), 0); got != 0 {
 			t.Error("it does not")
@@ -103,7 +103,7 @@ func TestLedger(t *testing.T) {
 		check(t, l)
 	})
 	t.Run("a sweep is short", func(t *testing.T) {
-		l := newLedger(1000, 25, begin)
+		l := newQuota(1000, 25, begin)
 		fill(l, "a", 500, begin, life)
 		fill(l, "b", 250, begin, 2*life)
 		for n := 750; ; {
@@ -119,7 +119,7 @@ func TestLedger(t *testing.T) {
 		}
 	})
 	t.Run("a sweep comes to all entries", func(t *testing.T) {
-		l := newLedger(1000, 25, begin)
+		l := newQuota(1000, 25, begin)
 		fill(l, "b", 400, begin, 2*life)
 		fill(l, "c", 200, begin, life)
 		for range 600/sweepEntries + 1 {
@@ -132,7 +132,7 @@ func TestLedger(t *testing.T) {
 		t.Errorf("%d entries are left", len(l.entries))
 	})
 	t.Run("many networks", func(t *testing.T) {
-		l := newLedger(1000, 25, begin)
+		l := newQuota(1000, 25, begin)
 		for i := range 5000 {
 			if fill(l, fmt.Sprint(i), 1, begin, life) != 1 {
 				t.Fatal("a network without entries is refused")

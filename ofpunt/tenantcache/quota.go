@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// ledger knows which network has brought which entry of *cache*, so that no network takes more than its
+// quota counts the entries of *cache* by the network that has brought them, so that no network takes more than its
 // share. *cache* does not know the networks, and removes entries at random when it is full. So an answer over
 // the share is not stored.
 //
 // An entry counts until it can no longer be served, and for minCount at least: expired entries take room too,
 // and a network whose entries expire soon would push out the entries of others.
-type ledger struct {
+type quota struct {
 	capacity, share int // entries; share is what one network may have
 	mu              sync.Mutex
 	// entries are by the hash of their keys in *cache*; guarded by mu.
@@ -24,7 +24,7 @@ type ledger struct {
 	// order are the keys of entries, and hand is where the sweep goes on in it; guarded by mu.
 	order []uint64
 	hand  int
-	// start is when times of the ledger begin.
+	// start is when times of the quota begin.
 	start time.Time
 }
 
@@ -52,10 +52,10 @@ const (
 	crowded = 2
 )
 
-// newLedger returns a ledger of a cache with that capacity, of which a network may have share
+// newQuota returns the quota of a cache with that capacity, of which a network may have share
 // percent. now is the time.
-func newLedger(capacity, share int, now time.Time) *ledger {
-	return &ledger{
+func newQuota(capacity, share int, now time.Time) *quota {
+	return &quota{
 		capacity: capacity, share: max(1, capacity*share/100),
 		entries: map[uint64]entry{}, accounts: map[string]*account{}, start: now,
 	}
@@ -63,84 +63,84 @@ func newLedger(capacity, share int, now time.Time) *ledger {
 
 // store notes that an answer is about to be stored, which can be served for the time of life. It
 // reports whether it may be: a network that has its share may only replace entries.
-func (l *ledger) store(key uint64, network string, now time.Time, life time.Duration) bool {
-	at := l.seconds(now)
+func (q *quota) store(key uint64, network string, now time.Time, life time.Duration) bool {
+	at := q.seconds(now)
 	until := at + uint32(min(max(life, minCount)+time.Second-1, maxCount)/time.Second)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if e, ok := l.entries[key]; ok {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if e, ok := q.entries[key]; ok {
 		if at < e.until {
-			l.entries[key] = entry{e.account, until, e.index}
+			q.entries[key] = entry{e.account, until, e.index}
 			return true
 		}
-		l.remove(key)
+		q.remove(key)
 	}
-	if l.exceeds(network) {
-		l.sweep(at)
-		if l.exceeds(network) {
+	if q.exceeds(network) {
+		q.sweep(at)
+		if q.exceeds(network) {
 			return false
 		}
 	}
-	if len(l.entries) >= l.capacity {
-		l.remove(l.order[rand.IntN(len(l.order))])
+	if len(q.entries) >= q.capacity {
+		q.remove(q.order[rand.IntN(len(q.order))])
 	}
-	of := l.accounts[network]
+	of := q.accounts[network]
 	if of == nil {
 		of = &account{network: network}
-		l.accounts[network] = of
+		q.accounts[network] = of
 	}
 	of.entries++
-	l.entries[key] = entry{of, until, uint32(len(l.order))}
-	l.order = append(l.order, key)
+	q.entries[key] = entry{of, until, uint32(len(q.order))}
+	q.order = append(q.order, key)
 	return true
 }
 
 // drop forgets an entry. It reports whether there was one that could be served.
-func (l *ledger) drop(key uint64, now time.Time) (served bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	e, ok := l.entries[key]
+func (q *quota) drop(key uint64, now time.Time) (served bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	e, ok := q.entries[key]
 	if ok {
-		l.remove(key)
+		q.remove(key)
 	}
-	return ok && l.seconds(now) < e.until
+	return ok && q.seconds(now) < e.until
 }
 
 // exceeds reports whether one more entry of the network would be over its share. The caller holds
 // mu.
-func (l *ledger) exceeds(network string) bool {
-	of := l.accounts[network]
-	return of != nil && of.entries >= l.share && len(l.entries) >= l.capacity/crowded
+func (q *quota) exceeds(network string) bool {
+	of := q.accounts[network]
+	return of != nil && of.entries >= q.share && len(q.entries) >= q.capacity/crowded
 }
 
 // seconds returns the time from start.
-func (l *ledger) seconds(now time.Time) uint32 { return uint32(max(0, now.Sub(l.start)/time.Second)) }
+func (q *quota) seconds(now time.Time) uint32 { return uint32(max(0, now.Sub(q.start)/time.Second)) }
 
 // sweep removes what has expired of the next entries. The caller holds mu.
-func (l *ledger) sweep(at uint32) {
-	for range min(sweepEntries, len(l.order)) {
-		if l.hand >= len(l.order) {
-			l.hand = 0
+func (q *quota) sweep(at uint32) {
+	for range min(sweepEntries, len(q.order)) {
+		if q.hand >= len(q.order) {
+			q.hand = 0
 		}
-		if key := l.order[l.hand]; l.entries[key].until <= at {
-			l.remove(key) // another one takes its place
+		if key := q.order[q.hand]; q.entries[key].until <= at {
+			q.remove(key) // another one takes its place
 		} else {
-			l.hand++
+			q.hand++
 		}
 	}
 }
 
 // remove removes an entry. The caller holds mu.
-func (l *ledger) remove(key uint64) {
-	e := l.entries[key]
-	last := l.order[len(l.order)-1]
-	moved := l.entries[last]
+func (q *quota) remove(key uint64) {
+	e := q.entries[key]
+	last := q.order[len(q.order)-1]
+	moved := q.entries[last]
 	moved.index = e.index
-	l.order[e.index], l.entries[last] = last, moved
-	l.order = l.order[:len(l.order)-1]
-	delete(l.entries, key)
+	q.order[e.index], q.entries[last] = last, moved
+	q.order = q.order[:len(q.order)-1]
+	delete(q.entries, key)
 	of := e.account
 	if of.entries--; of.entries == 0 {
-		delete(l.accounts, of.network)
+		delete(q.accounts, of.network)
 	}
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/metric"
 )
 
-// judge reads the DNS message. It reports whether it is a query for the chains; else the
+// validate decodes the DNS message and checks it. It reports whether it is a query for the chains; else the
 // exchange has been dealt with.
-func (x *Exchange) judge() bool {
+func (x *Exchange) validate() bool {
 	switch accept(x.payload) {
 	case acceptShort:
-		x.pass(metric.Dropped, metric.ReasonShort)
+		x.resumeOrDrop(metric.Dropped, metric.ReasonShort)
 		return false
 	case acceptResponse:
-		x.pass(metric.Dropped, metric.ReasonResponse)
+		x.resumeOrDrop(metric.Dropped, metric.ReasonResponse)
 		return false
 	case acceptMalformed:
 		x.refuse(dns.RcodeFormatError, metric.ReasonMalformed)
@@ -33,9 +33,12 @@ func (x *Exchange) judge() bool {
 		x.refuse(dns.RcodeFormatError, metric.ReasonMalformed)
 		return false
 	}
+	if x.answerWhy() {
+		return false
+	}
 	// A query that may not be resumed is refused by the server.
 	if x.server.hijack() && x.transport.resumable() && refusedByServer(r) && !x.ovnOwned() {
-		x.pass(metric.Resumed, metric.ReasonForeignQuery)
+		x.resumeOrDrop(metric.Resumed, metric.ReasonForeignQuery)
 		return false
 	}
 	// An EDNS version that is not known comes first: the server answers BADVERS.
@@ -87,7 +90,7 @@ const (
 	acceptOpcode
 )
 
-// accept judges a message by its header, as CoreDNS does on a socket, apart from NOTIFY.
+// accept checks a message by its header, as CoreDNS does on a socket, apart from NOTIFY.
 func accept(m []byte) acceptance {
 	if len(m) < headerLen {
 		return acceptShort

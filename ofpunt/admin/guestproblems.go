@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/puntdns/puntdns/internal/control/api"
+	"github.com/puntdns/puntdns/internal/control/remedy"
+	"github.com/puntdns/puntdns/ofpunt/punt"
+	"github.com/puntdns/puntdns/ofpunt/refusals"
+)
+
+// guestProblems has a row for each problem of a guest that the process sees without a query. find returns what
+// was seen, or "". guests, doctor and explain show the problems of the table; the remedy of a code is in
+// package remedy.
+var guestProblems = []struct {
+	code string
+	find func(g *api.Guest) string
+}{
+	{api.CodeNoFlows, func(g *api.Guest) string {
+		if g.Hits == nil || g.Hits.Flows > 0 {
+			return ""
+		}
+		return "the switch has no flow of this guest, so none of its queries is punted"
+	}},
+	{api.CodeLinkDown, func(g *api.Guest) string {
+		if !g.LinkDown {
+			return ""
+		}
+		return fmt.Sprintf("the link of interface %s is down, so the guest can neither ask nor be answered", g.Interface)
+	}},
+	{api.CodeOverLimit, func(g *api.Guest) string {
+		if len(g.Refused) == 0 {
+			return ""
+		}
+		return "limits have refused queries of the guest within the last minute: " + refusedText(g.Refused)
+	}},
+	{api.CodePortSecurity, func(g *api.Guest) string {
+		if g.BadARP == 0 {
+			return ""
+		}
+		return fmt.Sprintf("OVN's port security has dropped ARP packets of the guest within the last minute, %d since its flows were made: the guest uses, or probes, an IPv4 address that its logical port may not use", g.BadARP)
+	}},
+	{api.CodeFirstServer, func(g *api.Guest) string {
+		all := announced(g)
+		first := slices.IndexFunc(all, func(a netip.Addr) bool { return isResolver(g, a) })
+		if first < 1 { // the first server is one, or no server is: that has a code of its own
+			return ""
+		}
+		return fmt.Sprintf("DHCP announces %s before the resolver address %s, so the guest asks it first", all[0], all[first])
+	}},
+}
+
+// addProblems adds the problems of guestProblems to a guest.
+func addProblems(g *api.Guest) {
+	for _, p := range guestProblems {
+		if text := p.find(g); text != "" {
+			g.Problems = append(g.Problems, api.Problem{Code: p.code, About: g.Port, Text: text})
+		}
+	}
+	remedy.FillGuest(g)
+}
+
+// isResolver reports whether an address is a resolver address of a guest.
+func isResolver(g *api.Guest, a netip.Addr) bool {
+	return slices.ContainsFunc(g.Resolvers, func(r string) bool { return r == "any" || sameAddress(r, a) })
+}
+
+// refused returns what limits refuse a guest, by property; nil for nothing.
+func (t *bridgeStatus) refused(g refusals.Guest) map[string]uint64 {
+	var all map[string]uint64
+	for kind, n := range t.Refusals.Of(g) {
+		if n == 0 {
+			continue
+		}
+		if all == nil {
+			all = map[string]uint64{}
+		}
+		all[punt.Properties[refusals.Kind(kind)]] = n
+	}
+	return all
+}
+
+func refusedText(byProperty map[string]uint64) string {
+	var words []string
+	for _, property := range slices.Sorted(maps.Keys(byProperty)) {
+		words = append(words, fmt.Sprintf("%d by %s", byProperty[property], property))
+	}
+	return strings.Join(words, ", ")
+}
+
+// limitWarning returns a warning if limits refuse queries of guests.
+func (t *bridgeStatus) limitWarning() []api.Problem {
+	most, n := t.Refusals.Busiest()
+	if n == 0 {
+		return nil
+	}
+	return []api.Problem{{
+		Code: api.CodeOverLimit, About: t.Name,
+		Text: fmt.Sprintf("limits have refused queries of %d guests within the last minute, most of port %q of switch %q: %s", n, most.Port, most.Switch, refusedText(t.refused(most))),
+	}}
+}

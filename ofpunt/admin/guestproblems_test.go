@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/puntdns/puntdns/internal/control/api"
+	"github.com/puntdns/puntdns/ofpunt/bridge"
+	"github.com/puntdns/puntdns/ofpunt/refusals"
+)
+
+// Each row of guestProblems has a case, and no case has another code.
+func TestGuestProblems(t *testing.T) {
+	cases := map[string]api.Guest{
+		"":                   {Interface: "tap1", Port: "vm1", Hits: &api.Hits{Flows: 1}},
+		api.CodeNoFlows:      {Interface: "tap1", Port: "vm1", Hits: &api.Hits{}},
+		api.CodeFirstServer:  {Interface: "tap1", Port: "vm1", Resolvers: []string{"169.254.169.254:53"}, DHCP: &api.DHCP{DNSServer: "{9.9.9.9, 169.254.169.254}"}},
+		api.CodePortSecurity: {Interface: "tap1", Port: "vm1", BadARP: 3},
+		api.CodeLinkDown:     {Interface: "tap1", Port: "vm1", LinkDown: true},
+		api.CodeOverLimit:    {Interface: "tap1", Port: "vm1", Refused: map[string]uint64{"rate": 7, "overload": 1}},
+	}
+	for _, none := range []string{"", "169.254.169.254", "{169.254.169.254, 9.9.9.9}", "9.9.9.9"} {
+		g := api.Guest{Resolvers: []string{"169.254.169.254:53"}, DHCP: &api.DHCP{DNSServer: none}}
+		if addProblems(&g); g.Problems != nil {
+			t.Errorf("dns_server %s: %+v", none, g.Problems)
+		}
+	}
+	for code, g := range cases {
+		addProblems(&g)
+		if code == "" && g.Problems == nil {
+			continue
+		}
+		if len(g.Problems) != 1 || g.Problems[0].Code != code || g.Problems[0].About != "vm1" || g.Problems[0].Remedy == "" {
+			t.Errorf("%s: %+v", code, g.Problems)
+		}
+	}
+	for _, p := range guestProblems {
+		if _, ok := cases[p.code]; !ok {
+			t.Errorf("%s has no case", p.code)
+		}
+	}
+}
+
+// The status names the guest that limits refuse most, and each guest has its own counts.
+func TestRefused(t *testing.T) {
+	var ledger refusals.Ledger
+	b := bridgeStatus{State: &bridge.State{Name: "br-int", Refusals: &ledger}}
+	if got := b.limitWarning(); got != nil {
+		t.Errorf("%+v", got)
+	}
+	red, blue := refusals.Guest{Port: "vm1", Switch: "red"}, refusals.Guest{Port: "vm1", Switch: "blue"}
+	ledger.Add(red, refusals.Rate, 7)
+	ledger.Add(red, refusals.Overload, 1)
+	ledger.Add(blue, refusals.Connections, 2)
+	for g, want := range map[refusals.Guest]string{red: "1 by overload, 7 by rate", blue: "2 by tcp_connections", {Port: "vm2"}: ""} {
+		if got := refusedText(b.refused(g)); got != want {
+			t.Errorf("%v: %q, want %q", g, got, want)
+		}
+	}
+	const want = `limits have refused queries of 2 guests within the last minute, most of port "vm1" of switch "red": 1 by overload, 7 by rate`
+	if got := b.limitWarning(); !slices.EqualFunc(got, []string{want}, func(p api.Problem, text string) bool {
+		return p.Code == api.CodeOverLimit && p.About == "br-int" && p.Text == text
+	}) {
+		t.Errorf("%+v", got)
+	}
+}
