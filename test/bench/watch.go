@@ -42,7 +42,7 @@ type lookingOn struct {
 }
 
 var (
-	notShown = regexp.MustCompile(`(?m)^-- not shown: (?:(\d+) over the rate)?(?:, )?(?:(\d+) lost)?`)
+	notShown = regexp.MustCompile(`(?m)^-- not shown: (?:(\d+) over --rate)?(?:, )?(?:(\d+) that puntctl)?`)
 	shown    = regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d\.\d+ `)
 )
 
