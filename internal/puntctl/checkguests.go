@@ -25,6 +25,9 @@ func (d *diagnosis) guests(s *api.Status, all *api.Guests, named bool) {
 		d.add(remedied(f, api.CodeUnserved, &remedy.Context{Interface: u.Interface, Port: u.Port}))
 	}
 	d.addressless(all.Unserved)
+	for _, text := range all.Errors {
+		d.add(finding{Level: levelNote, About: "guests", Text: text, Remedy: "some checks of guests were left out, or some guests"})
+	}
 	unread := 0
 	for i := range all.Guests {
 		g := &all.Guests[i]

@@ -71,7 +71,15 @@ doctor changes nothing. The trace needs root and ovs-appctl.
 
 PORT is a logical port, an interface, an IP address or a MAC address. SWITCH is
 a logical switch. Without an argument doctor traces the queries of the first 16
-guests.`,
+guests.
+
+Exit status:
+  0  no check has found a problem
+  1  there is a problem, or no such guest
+  2  the command line is wrong
+  3  puntdns does not run, has no control socket, or refuses this user
+  4  no check has found a problem, but queries were not traced, so the switch
+     may still drop them`,
 		Example: `  puntctl doctor
   puntctl doctor red-vm1`,
 		Args:              needs(0),
@@ -86,8 +94,11 @@ guests.`,
 			if err := o.write(cmd.OutOrStdout(), d, func(p *page) { p.diagnosis(d) }); err != nil {
 				return err
 			}
-			if !d.Well {
+			switch {
+			case !d.Well:
 				return errUnwell
+			case slices.ContainsFunc(d.Findings, func(f finding) bool { return f.Code == api.CodeNotTraced }):
+				return errNotTraced
 			}
 			return nil
 		},
@@ -109,6 +120,7 @@ func (o *options) diagnose(cmd *cobra.Command, d *diagnosis, args []string, vswi
 	if err := c.get(ctx, api.PathGuests, nil, &all); err != nil {
 		return err
 	}
+	elsewhere := slices.ContainsFunc(all.Unserved, func(u api.Unserved) bool { return u.Switch == "" && !u.Expected })
 	if len(args) > 0 && !selectGuests(&all, args[0]) {
 		unknown := "no guest or interface of this node has this name or address"
 		if len(s.Problems) == 0 {
@@ -118,9 +130,19 @@ func (o *options) diagnose(cmd *cobra.Command, d *diagnosis, args []string, vswi
 		d.add(finding{Level: levelProblem, About: fmt.Sprintf("%q", args[0]), Text: unknown, Remedy: "look at the problems above first: a bridge that is not served has no guests"})
 		return nil
 	}
+	if len(args) > 0 && elsewhere && slices.ContainsFunc(all.Guests, func(g api.Guest) bool { return g.Switch == args[0] || g.Network == args[0] }) {
+		d.unserved(s) // one of them may be of the switch
+	}
 	d.guests(s, &all, len(args) > 0)
 	defer showProgress(cmd.ErrOrStderr(), "tracing queries through the switch")()
-	d.traces(ctx, s, &all, newTracer(vswitchd, c))
+	most := maxTraces
+	if len(args) > 0 {
+		most = len(all.Guests)
+	}
+	d.traces(ctx, s, all.Guests[:min(most, len(all.Guests))], newTracer(vswitchd, c))
+	if n := len(all.Guests); n > most {
+		d.add(finding{Level: levelNote, About: "trace", Text: fmt.Sprintf("only the queries of the first %d of %d guests were traced", most, n), Remedy: "name a PORT or a SWITCH for others"})
+	}
 	return nil
 }
 
@@ -146,6 +168,15 @@ func (d *diagnosis) status(s *api.Status) {
 	for i := range s.Databases {
 		if db := &s.Databases[i]; db.Synced {
 			d.add(finding{Level: levelOK, About: db.Name, Text: "in sync with " + db.Endpoint})
+		}
+	}
+}
+
+// unserved adds the problem of interfaces that are not served.
+func (d *diagnosis) unserved(s *api.Status) {
+	for _, p := range s.Problems {
+		if p.Code == api.CodeUnserved {
+			d.add(newFinding(levelProblem, &p))
 		}
 	}
 }

@@ -184,7 +184,7 @@ func explainedQuery(e *api.Explanation) (q query, ok bool) {
 	if err != nil || clientErr != nil || e.Guest.InPort == 0 {
 		return q, false
 	}
-	return query{guest: &e.Guest, mac: e.Question.ClientMAC, from: client.Addr(), to: server.Addr(), port: server.Port(), tcp: e.Question.TCP}, true
+	return query{guest: &e.Guest, mac: e.Question.ClientMAC, from: client.Addr(), to: server.Addr(), port: server.Port(), tcp: e.Question.TCP, assumed: e.Question.Assumed}, true
 }
 
 type tree struct{ branch, last, stem, gap string }

@@ -65,7 +65,9 @@ func selectGuests(all *api.Guests, word string) bool {
 	all.Guests = slices.DeleteFunc(all.Guests, func(g api.Guest) bool {
 		return !meant[port{g.Bridge, g.Port}] && g.Switch != word && g.Network != word
 	})
-	all.Unserved = slices.DeleteFunc(all.Unserved, func(u api.Unserved) bool { return u.Port != word && u.Interface != word })
+	all.Unserved = slices.DeleteFunc(all.Unserved, func(u api.Unserved) bool {
+		return u.Port != word && u.Interface != word && (u.Expected || u.Switch != word && u.Network != word)
+	})
 	return len(all.Guests)+len(all.Unserved) > 0
 }
 

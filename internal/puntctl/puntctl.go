@@ -34,7 +34,7 @@ const (
 	exitUsage = 2
 	// exitNoProcess means that the process could not be asked.
 	exitNoProcess = 3
-	// exitNotTraced means that puntdns would answer, but no trace shows that the query gets to puntdns.
+	// exitNotTraced means that puntdns would answer, but no trace shows that each query gets to puntdns.
 	exitNotTraced = 4
 )
 
@@ -122,8 +122,8 @@ Exit status:
   1  there is a problem, or the object was not found
   2  the command line is wrong
   3  puntdns does not run, has no control socket, or refuses this user
-  4  explain: nothing is wrong, but there is no trace, so the switch may still
-     drop the query`,
+  4  explain and doctor: nothing is wrong, but a query was not traced, so the
+     switch may still drop it`,
 		Example: `  puntctl status
   puntctl doctor
   puntctl explain red-vm1 db.cloud.internal`,

@@ -465,7 +465,7 @@ func TestDoctor(t *testing.T) {
 			d, all := &diagnosis{}, someGuests()
 			d.status(s)
 			d.guests(s, all, false)
-			d.traces(t.Context(), s, all, tracing(tc.trace))
+			d.traces(t.Context(), s, all.Guests, tracing(tc.trace))
 			p := &page{}
 			p.diagnosis(d)
 			golden.File(t, "testdata/"+tc.name+".txt", p.text.String())
@@ -521,7 +521,7 @@ func TestDoctorTracesBehind(t *testing.T) {
 		{"behind a flow of its own", "29. udp, priority 200, cookie 0x70646e1543e326b7\n30. priority 0\n    drop\nDatapath actions: drop\n"},
 	} {
 		d := &diagnosis{}
-		d.traces(t.Context(), wellStatus(), someGuests(), tracing(func(string) (string, error) { return tc.trace, nil }))
+		d.traces(t.Context(), wellStatus(), someGuests().Guests, tracing(func(string) (string, error) { return tc.trace, nil }))
 		if len(d.Findings) != 2 {
 			t.Fatalf("%s: %+v", tc.name, d.Findings)
 		}
@@ -562,11 +562,43 @@ func TestDoctorOfExpected(t *testing.T) {
 // A target of ovs-appctl that does not answer may be another one.
 func TestDoctorNamesTheTarget(t *testing.T) {
 	d := &diagnosis{}
-	d.traces(t.Context(), wellStatus(), someGuests(), tracing(func(string) (string, error) {
+	d.traces(t.Context(), wellStatus(), someGuests().Guests, tracing(func(string) (string, error) {
 		return "", errors.New("ovs-appctl: exit status 1 cannot connect to ovs-vswitchd")
 	}))
 	if len(d.Findings) != 1 || !strings.Contains(d.Findings[0].Remedy, "--vswitchd") {
 		t.Errorf("%+v", d.Findings)
+	}
+}
+
+// doctor is well only if each guest it was asked about was traced, and each interface of a switch is served.
+func TestDoctorExitStatus(t *testing.T) {
+	red := api.Guest{Bridge: "br-int", Port: "red-vm1", Switch: "red", Resolvers: []string{"169.254.169.254:53"}}
+	unserved := wellStatus()
+	unserved.Problems = append(unserved.Problems, api.Problem{Code: api.CodeUnserved, About: "br-int", Text: "one, such as tap9"})
+	for _, tc := range []struct {
+		name   string
+		status *api.Status
+		all    api.Guests
+		word   string
+		want   int
+		text   string // in the output
+	}{
+		{"no guest", wellStatus(), api.Guests{}, "", exitWell, "process 42"},
+		{"not traced", wellStatus(), api.Guests{Guests: []api.Guest{red}}, "", exitNotTraced, "can't be traced"},
+		{"counters missing", wellStatus(), api.Guests{Errors: []string{"bridge br-int: no counters"}}, "", exitWell, "no counters"},
+		{"an interface of the switch", wellStatus(), api.Guests{Unserved: []api.Unserved{{Interface: "tap9", Switch: "red"}}}, "red", exitUnwell, "tap9"},
+		{"an interface of any switch", unserved, api.Guests{Guests: []api.Guest{red}, Unserved: []api.Unserved{{Interface: "tap9"}}}, "red", exitUnwell, "tap9"},
+		{"an interface of another switch", unserved, api.Guests{Guests: []api.Guest{red}, Unserved: []api.Unserved{{Interface: "tap9", Switch: "blue"}}}, "red", exitNotTraced, "red-vm1"},
+		{"an expected one", wellStatus(), api.Guests{Guests: []api.Guest{red}, Unserved: []api.Unserved{{Interface: "tap9", Switch: "red", Expected: true}}}, "red", exitNotTraced, "red-vm1"},
+	} {
+		args := []string{"doctor", "-s", process(t, map[string]any{api.PathStatus: tc.status, api.PathGuests: &tc.all})}
+		if tc.word != "" {
+			args = append(args, tc.word)
+		}
+		var out, errs bytes.Buffer
+		if status := Run("1.2.3", args, &out, &errs); status != tc.want || !strings.Contains(out.String(), tc.text) {
+			t.Errorf("%s: exit status %d, want %d; %s%s", tc.name, status, tc.want, &out, &errs)
+		}
 	}
 }
 

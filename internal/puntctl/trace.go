@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// maxTraces bounds the guests whose queries are traced.
+	// maxTraces bounds the guests whose queries doctor traces without an argument.
 	maxTraces = 16
 	// traceTimeout bounds one trace.
 	traceTimeout = 5 * time.Second
@@ -59,19 +59,18 @@ func ovsAppctl(target string) func(ctx context.Context, bridge, flow string) (st
 	}
 }
 
-// traces traces queries of each guest through the switch, for maxTraces guests at most: over UDP and TCP, of
-// each address family that the guest has. An ACL may drop some of them and let others pass.
-func (d *diagnosis) traces(ctx context.Context, s *api.Status, all *api.Guests, t *tracer) {
-	traced := 0
-	for i := range all.Guests {
-		g := &all.Guests[i]
+// traces traces queries of each guest through the switch: over UDP and TCP, of each address family that the guest
+// has. An ACL may drop some of them and let others pass.
+func (d *diagnosis) traces(ctx context.Context, s *api.Status, all []api.Guest, t *tracer) {
+	for i := range all {
+		g := &all[i]
 		queries := queriesOf(g)
 		if len(queries) == 0 {
+			d.add(finding{
+				Level: levelNote, Code: api.CodeNotTraced, About: "port " + g.Port, Text: "its queries can't be traced: " + whyNoQueries(g),
+				Remedy: "explain a query from the address that the guest uses, by `puntctl explain PORT NAME --from ADDRESS --server ADDRESS`",
+			})
 			continue
-		}
-		if traced++; traced > maxTraces {
-			d.add(finding{Level: levelNote, About: "trace", Text: fmt.Sprintf("the first %d guests were traced only", maxTraces), Remedy: "name a PORT or a SWITCH for others"})
-			return
 		}
 		var of guestTraces
 		for k := range queries {
@@ -91,7 +90,7 @@ func (d *diagnosis) traces(ctx context.Context, s *api.Status, all *api.Guests, 
 
 // untraceable returns the finding that the switch can't be asked.
 func untraceable(q *query, err error) finding {
-	f := finding{Level: levelNote, About: "trace", Text: "queries can't be traced: " + err.Error(), Remedy: "run puntctl doctor as root on the node of the switch, or give --vswitchd SOCKET, or paste these:", Commands: q.lines()}
+	f := finding{Level: levelNote, Code: api.CodeNotTraced, About: "trace", Text: "queries can't be traced: " + err.Error(), Remedy: "run puntctl doctor as root on the node of the switch, or give --vswitchd SOCKET, or paste these:", Commands: q.lines()}
 	if errors.Is(err, exec.ErrNotFound) {
 		f.Text = "queries can't be traced: there is no ovs-appctl here"
 		f.Remedy = "run puntctl doctor as root on the node of the switch, or paste these:"
@@ -106,6 +105,16 @@ type query struct {
 	from, to netip.Addr
 	port     uint16
 	tcp      bool
+	// assumed is set if the databases do not know mac or from, so that others stand in.
+	assumed bool
+}
+
+// assumption says which addresses stand in, empty if none do.
+func (q *query) assumption() string {
+	if !q.assumed {
+		return ""
+	}
+	return fmt.Sprintf("; OVN knows no address of the guest, so the trace was made with %s and %s", q.from, q.mac)
 }
 
 func (q *query) protocol() string {
@@ -116,15 +125,23 @@ func (q *query) protocol() string {
 }
 
 // queriesOf returns queries of a guest: of each address family the first address of the guest to the first
-// resolver address, over UDP and TCP. In hijack mode puntdns punts UDP only, to any address. There are none if too
-// little is known of the guest.
+// resolver address, over UDP and TCP. In hijack mode puntdns punts UDP only, to any address. If the databases know
+// no address of the guest, the addresses of api stand in. There are none for the reasons of whyNoQueries.
 func queriesOf(g *api.Guest) (all []query) {
-	if g.InPort == 0 || len(g.MACs) == 0 {
+	if g.InPort == 0 {
 		return nil
 	}
-	for _, example := range []string{"192.0.2.53:53", "[2001:db8::53]:53"} {
-		to := netip.MustParseAddrPort(example)
-		q := query{guest: g, mac: g.MACs[0], from: firstAddress(g.Addresses, to.Addr().Is4())}
+	for _, family := range []struct{ example, standIn string }{{"192.0.2.53:53", api.StandIn4}, {"[2001:db8::53]:53", api.StandIn6}} {
+		to := netip.MustParseAddrPort(family.example)
+		q := query{guest: g, mac: api.StandInMAC, from: firstAddress(g.Addresses, to.Addr().Is4())}
+		if len(g.Addresses) == 0 {
+			q.from, q.assumed = netip.MustParseAddr(family.standIn), true
+		}
+		if len(g.MACs) > 0 {
+			q.mac = g.MACs[0]
+		} else {
+			q.assumed = true
+		}
 		hijack := slices.Contains(g.Resolvers, "any")
 		if !hijack {
 			to = firstResolver(g.Resolvers, to.Addr().Is4())
@@ -140,6 +157,14 @@ func queriesOf(g *api.Guest) (all []query) {
 		}
 	}
 	return all
+}
+
+// whyNoQueries returns why queriesOf returns none for a guest.
+func whyNoQueries(g *api.Guest) string {
+	if g.InPort == 0 {
+		return "the switch has given its interface no OpenFlow port"
+	}
+	return "it has no address of the family of a resolver address"
 }
 
 // firstResolver returns the first resolver address of a family, or the zero AddrPort.
@@ -358,9 +383,9 @@ func (t *tracer) notPunted(ctx context.Context, e *api.Explanation, q *query, w 
 		does = "does not punt the query of the guest"
 	}
 	p.Text = fmt.Sprintf("the switch %s: %s, in %s", does, why.text, w.stoppedBy())
+	p.Text += q.assumption()
 	p.Remedy, p.Commands = why.remedy, why.commands
-	if e.Question.Assumed {
-		p.Text += fmt.Sprintf("; OVN knows no address of the guest, so the trace was made with %s and %s", q.from, q.mac)
+	if q.assumed {
 		p.Remedy += "; or give the address that the guest has by --from"
 	}
 	return p
@@ -415,7 +440,7 @@ func (t *tracer) verdict(ctx context.Context, q *query, trace string, entry *uin
 	case notTraced != "":
 		return finding{Level: levelNote, Code: api.CodeNotTraced, Text: "can't be traced: " + notTraced, Commands: q.lines()}
 	case w.punted:
-		return finding{Level: levelOK, Text: "are punted"}
+		return finding{Level: levelOK, Text: "are punted" + q.assumption()}
 	case w.isStopped(g, entry):
 		why := t.whyStopped(ctx, q, &w, entry)
 		are := "are dropped before the punt"
@@ -423,7 +448,7 @@ func (t *tracer) verdict(ctx context.Context, q *query, trace string, entry *uin
 			are = "are not punted"
 		}
 		return finding{
-			Level: levelProblem, Code: api.CodeNotPunted, Text: fmt.Sprintf("%s: %s, in %s", are, why.text, w.stoppedBy()),
+			Level: levelProblem, Code: api.CodeNotPunted, Text: fmt.Sprintf("%s: %s, in %s", are, why.text, w.stoppedBy()) + q.assumption(),
 			Remedy: why.remedy, Commands: why.commands,
 		}
 	}

@@ -28,11 +28,15 @@ func TestQueriesOf(t *testing.T) {
 		{"hijack mode", []string{"fd00:1::11"}, []string{"any"}, []string{"udp fd00:1::11 2001:db8::53 53"}},
 		{"hijack mode, both families", []string{"fd00:1::11", "10.0.1.11"}, []string{"any"},
 			[]string{"udp 10.0.1.11 192.0.2.53 53", "udp fd00:1::11 2001:db8::53 53"}},
-		{"no address", nil, []string{"169.254.169.254:53"}, nil},
+		{"no known address", nil, []string{"169.254.169.254:53", "[fd00::254]:53"},
+			[]string{"udp 192.0.2.1 169.254.169.254 53", "tcp 192.0.2.1 169.254.169.254 53", "udp fe80::1 fd00::254 53", "tcp fe80::1 fd00::254 53"}},
 	} {
 		g := &api.Guest{InPort: 1, MACs: []string{"02:00:00:00:01:11"}, Addresses: tc.addresses, Resolvers: tc.resolvers}
 		var got []string
 		for _, q := range queriesOf(g) {
+			if q.assumed != (tc.addresses == nil) {
+				t.Errorf("%s: assumed %v", tc.name, q.assumed)
+			}
 			got = append(got, strings.Join([]string{q.protocol(), q.from.String(), q.to.String(), strconv.Itoa(int(q.port))}, " "))
 		}
 		if !slices.Equal(got, tc.want) {
@@ -48,7 +52,7 @@ func TestTracesOfOneGuest(t *testing.T) {
 		Addresses: []string{"10.0.1.11", "fd00:1::11"}, Resolvers: []string{"169.254.169.254:53", "[fd00::254]:53"},
 	}}}
 	d := &diagnosis{}
-	d.traces(t.Context(), wellStatus(), all, tracing(func(flow string) (string, error) {
+	d.traces(t.Context(), wellStatus(), all.Guests, tracing(func(flow string) (string, error) {
 		if strings.Contains(flow, ",tcp6,") {
 			return traceDropped, nil
 		}

@@ -263,31 +263,24 @@ func (q *explainedQuery) choose() error {
 		}
 	}
 	if of.Assumed = !address.IsValid(); of.Assumed {
-		address = netip.MustParseAddr("fe80::1")
+		address = netip.MustParseAddr(api.StandIn6)
 		if is4 {
-			address = netip.MustParseAddr("192.0.2.1")
+			address = netip.MustParseAddr(api.StandIn4)
 		}
 	}
-	q.guest, q.mac = netip.AddrPortFrom(address, clientPort), [6]byte{2, 0, 0, 0, 0, 1}
-	if mac, ok := macOf(g); ok {
-		q.mac = mac
+	of.ClientMAC = api.StandInMAC
+	if len(g.MACs) > 0 {
+		of.ClientMAC = g.MACs[0]
 	} else {
 		of.Assumed = true
 	}
-	of.Server, of.Client, of.ClientMAC = q.server.String(), q.guest.String(), net.HardwareAddr(q.mac[:]).String()
+	mac, err := net.ParseMAC(of.ClientMAC)
+	if err != nil || len(mac) != len(q.mac) {
+		return fmt.Errorf("MAC address %q of port %s: expected 6 bytes", of.ClientMAC, g.Port)
+	}
+	q.guest, q.mac = netip.AddrPortFrom(address, clientPort), [6]byte(mac)
+	of.Server, of.Client = q.server.String(), q.guest.String()
 	return nil
-}
-
-// macOf returns the first MAC address of a guest, and reports whether it has one.
-func macOf(g *api.Guest) (mac [6]byte, ok bool) {
-	if len(g.MACs) == 0 {
-		return mac, false
-	}
-	parsed, err := net.ParseMAC(g.MACs[0])
-	if err != nil || len(parsed) != len(mac) {
-		return mac, false
-	}
-	return [6]byte(parsed), true
 }
 
 // defaultServer returns the server that a guest asks, of an address family of the guest if possible: the

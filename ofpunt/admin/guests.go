@@ -5,6 +5,7 @@ package admin
 import (
 	"cmp"
 	"context"
+	"net"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -97,8 +98,8 @@ func (t *guestLister) guest(s *guests.Served, g *guests.Guest) api.Guest {
 	out := api.Guest{Bridge: t.Name, MACs: []string{}, Addresses: []string{}, Resolvers: t.resolvers(s), Hits: t.hits(s.Key)}
 	if i := g.Interface; i != nil {
 		out.Port, out.Interface, out.InPort, out.Switch = i.IfaceID, i.Name, i.OFPort, i.NetworkID
-		if i.AttachedMAC != "" && g.Port == nil {
-			out.MACs = append(out.MACs, i.AttachedMAC)
+		if mac, ok := guests.AttachedMAC(i); ok && g.Port == nil {
+			out.MACs = append(out.MACs, net.HardwareAddr(mac[:]).String())
 		}
 	}
 	if g.Port != nil {
@@ -191,6 +192,9 @@ func (t *guestLister) listUnserved(served map[string]bool, out *api.Guests) {
 			continue
 		}
 		u := api.Unserved{Bridge: t.Name, Interface: i.Name, Port: i.IfaceID, InPort: i.OFPort, Reason: why.Text(), Expected: why.Expected(), Remedy: why.Remedy()}
+		if p := t.book.PortOf(i); p != nil {
+			u.Switch, u.Network = p.SwitchName, p.Network.String()
+		}
 		if why.Code == guests.NoResolver {
 			u.Code = api.CodeNoAddress
 			u.Remedy = remedy.Of(u.Code, &remedy.Context{}).Text

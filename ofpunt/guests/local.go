@@ -26,7 +26,7 @@ func (b Book) local(i *vswitch.Interface) (g Guest, ok bool) {
 	}
 	g = Guest{Key: placement.Key{Port: i.OFPort}, Interface: i, book: b}
 	if b.rules.Placement == placement.Neutron {
-		if g.Key.MAC, ok = attachedMAC(i); !ok || i.Tag == 0 {
+		if g.Key.MAC, ok = AttachedMAC(i); !ok || i.Tag == 0 {
 			return g, false
 		}
 	}
@@ -37,8 +37,8 @@ func (b Book) local(i *vswitch.Interface) (g Guest, ok bool) {
 	return g, b.rules.Serves(g.Port)
 }
 
-// attachedMAC returns the source address that Neutron's agent lets the port of an interface have.
-func attachedMAC(i *vswitch.Interface) (mac [6]byte, ok bool) {
+// AttachedMAC returns the source address that Neutron's agent lets the port of an interface have.
+func AttachedMAC(i *vswitch.Interface) (mac [6]byte, ok bool) {
 	parsed, err := net.ParseMAC(i.AttachedMAC)
 	if err != nil || len(parsed) != len(mac) {
 		return mac, false

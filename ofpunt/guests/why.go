@@ -50,8 +50,8 @@ func (b Book) WhyNot(i *vswitch.Interface, k *Known) Reason {
 	if b.snapshot == nil {
 		return Reason{Code: PluggedNow}
 	}
-	switch p := b.snapshot.PortByName(i.IfaceID); {
-	case p != nil && b.rules.Serves(p):
+	switch p := b.PortOf(i); {
+	case b.rules.Serves(p):
 		if b.withoutResolver(p) {
 			return Reason{NoResolver, b.rules.perGuestWords()}
 		}
@@ -60,6 +60,14 @@ func (b Book) WhyNot(i *vswitch.Interface, k *Known) Reason {
 		return Reason{Code: Unconfirmed}
 	}
 	return Reason{Code: NotRead}
+}
+
+// PortOf returns the logical port of an interface, nil if the databases that are read do not have it.
+func (b Book) PortOf(i *vswitch.Interface) *ovn.Port {
+	if b.snapshot == nil {
+		return nil
+	}
+	return b.snapshot.PortByName(i.IfaceID)
 }
 
 // whyNotLocal returns why an interface is no guest without OVN in the switch; zero if it may be a guest.
@@ -74,7 +82,7 @@ func (b Book) whyNotLocal(i *vswitch.Interface) Reason {
 	case i.Tag == 0:
 		return Reason{Code: NoTag}
 	}
-	if _, ok := attachedMAC(i); !ok {
+	if _, ok := AttachedMAC(i); !ok {
 		return Reason{Code: NoAttachedMAC}
 	}
 	return Reason{}

@@ -96,6 +96,14 @@ type Guest struct {
 	DHCP *DHCP `json:"dhcp,omitempty"`
 }
 
+// The addresses that stand in for a guest of which the databases know none, such as a port with the addresses
+// "unknown", where a query of the guest is made up.
+const (
+	StandIn4   = "192.0.2.1"
+	StandIn6   = "fe80::1"
+	StandInMAC = "02:00:00:00:00:01"
+)
+
 // FunctionPort is a port of a network function.
 type FunctionPort struct {
 	// Port is the name of the logical port, and PortKey its tunnel key.
@@ -135,6 +143,9 @@ type Unserved struct {
 	Interface string `json:"interface,omitempty"`
 	Port      string `json:"port,omitempty"`
 	InPort    uint32 `json:"in_port,omitempty"`
+	// Switch and Network are as in [Guest]. They are left out if puntdns does not read the port.
+	Switch  string `json:"switch,omitempty"`
+	Network string `json:"network,omitempty"`
 	// Reason says why.
 	Reason string `json:"reason"`
 	// Code is CodeNoAddress where it lacks nothing but a resolver address, else empty.
