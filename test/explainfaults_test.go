@@ -294,7 +294,7 @@ func faults(x *explained, loose, second *lab.Guest) []fault {
 		},
 		{
 			name: "an upstream that truncates, and takes no TCP", plant: truncating, args: []string{"red-vm1", "large.example.org"}, status: 1,
-			want: []string{": NOERROR\n", "[truncated]\n", "not well: over TCP, as the guest asks after that: upstream " + up + " does not answer: ", "[upstream]\n"},
+			want: []string{": NOERROR\n", "[truncated]\n", "not well: over TCP, which the guest uses next: upstream " + up + " does not answer: ", "[upstream]\n"},
 		},
 		{
 			name: "a view that does not match", args: []string{"red-vm1", "www.gold.example"}, status: 1,

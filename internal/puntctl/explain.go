@@ -58,26 +58,27 @@ Exit status:
 			if len(args) > 2 {
 				parameters.Set("type", args[2])
 			}
-			var e api.Explanation
-			if err := o.client(cmd).get(cmd.Context(), api.PathExplain, parameters, &e); err != nil {
+			t := newTracer(vswitchd, o.client(cmd))
+			e, err := o.explained(cmd, parameters, t)
+			if err != nil {
 				return named(cmd, err)
 			}
-			if !tcp && has(&e, api.CodeTruncated) {
+			if !tcp && has(e, api.CodeTruncated) {
 				parameters.Set("tcp", "true")
-				addFindings(&e, nil, o.explainedOverTCP(cmd, parameters))
+				overTCP, err := o.explained(cmd, parameters, t)
+				addFindings(e, nil, moreOverTCP(e, overTCP, err))
 			}
-			addFindings(&e, newTracer(vswitchd, o.client(cmd)).explained(cmd.Context(), &e), routeExplained(&e))
-			show := func(p *page) { p.explanation(&e, drawing(cmd.OutOrStdout())) }
+			show := func(p *page) { p.explanation(e, drawing(cmd.OutOrStdout())) }
 			if summary {
-				show = func(p *page) { p.explainSummary(&e) }
+				show = func(p *page) { p.explainSummary(e) }
 			}
-			if err := o.write(cmd.OutOrStdout(), &e, show); err != nil {
+			if err := o.write(cmd.OutOrStdout(), e, show); err != nil {
 				return err
 			}
 			switch {
 			case !e.Well:
 				return errUnwell
-			case has(&e, api.CodeNotTraced):
+			case has(e, api.CodeNotTraced):
 				return errNotTraced
 			default:
 				return nil
@@ -93,21 +94,31 @@ Exit status:
 	return cmd
 }
 
-// explainedOverTCP returns what is not well with the same query over TCP, which the guest asks if the answer over UDP is
-// truncated. An error is a finding, too: the query was not explained.
-func (o *options) explainedOverTCP(cmd *cobra.Command, parameters url.Values) (problems []api.Problem) {
-	const over = "over TCP, as the guest asks after that: "
+// explained returns the explanation of a query by the process, with the findings of puntctl.
+func (o *options) explained(cmd *cobra.Command, parameters url.Values, t *tracer) (*api.Explanation, error) {
 	var e api.Explanation
 	if err := o.client(cmd).get(cmd.Context(), api.PathExplain, parameters, &e); err != nil {
-		return []api.Problem{{Code: api.CodeNotTraced, About: parameters.Get("port"), Text: over + err.Error()}}
+		return nil, err
 	}
-	for _, p := range e.Findings {
-		if !remedy.IsNote(p.Code) {
+	addFindings(&e, t.explained(cmd.Context(), &e), routeExplained(&e))
+	return &e, nil
+}
+
+// moreOverTCP returns the findings that only the query over TCP has, which the guest sends if the answer over UDP is
+// truncated. With an error the query was not explained, which is a finding, too.
+func moreOverTCP(udp, tcp *api.Explanation, err error) (more []api.Problem) {
+	const over = "over TCP, which the guest uses next: "
+	if err != nil {
+		return []api.Problem{{Code: api.CodeNotTraced, About: udp.Guest.Port, Text: over + err.Error(), Remedy: "explain the query again, with --tcp"}}
+	}
+	for _, p := range tcp.Findings {
+		isKnown := slices.ContainsFunc(udp.Findings, func(u api.Problem) bool { return u.Code == p.Code && u.Text == p.Text })
+		if !isKnown && (p.Code == api.CodeNotTraced || !remedy.IsNote(p.Code)) {
 			p.Text = over + p.Text
-			problems = append(problems, p)
+			more = append(more, p)
 		}
 	}
-	return problems
+	return more
 }
 
 // addFindings adds the findings of puntctl: first before the findings of the process, last after them. A

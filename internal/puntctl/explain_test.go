@@ -197,6 +197,7 @@ func TestExplain(t *testing.T) {
 		{"dropped, explained by an older process", placed, traceDropped, []string{"--summary"}, 1},
 		{"rejected by an ACL", placed, traceRejected, []string{"--summary"}, 1},
 		{"rejected by the verdict of an ACL", placed, traceVerdict, []string{"--summary"}, 1},
+		{"rejected by the verdict of an unknown ACL", placed, strings.Replace(traceVerdict, "16. udp", "15. udp", 1), []string{"--summary"}, 1},
 		{"through a network function", through(functionPorts...), recorded(t, "network-function"), []string{"--summary"}, 1},
 		{"to a port that is not known", through(), recorded(t, "network-function"), []string{"--summary"}, 1},
 		{"through a network function that is not active", through(functionPorts...), recorded(t, "inactive-function"), []string{"--summary"}, 1},

@@ -59,17 +59,15 @@ func (t *tracer) whyStopped(ctx context.Context, q *query, w *way, entry *uint8)
 		s.text, s.remedy = "a flow before OVN's pipeline drops it", "look for who has made that flow, by its cookie"
 	default:
 		f, err := t.logicalFlow(ctx, g, w.before)
+		of := f
+		if err == nil && by != w.before { // all ACLs share w.before
+			of, err = t.logicalFlow(ctx, g, by)
+		}
 		if err != nil {
 			s.byPipeline(table, err)
 			break
 		}
-		hint := f.Hint
-		if by != w.before { // all ACLs share w.before
-			if acl, err := t.logicalFlow(ctx, g, by); err == nil {
-				hint = acl.Hint
-			}
-		}
-		s.byStage(f, hint, g)
+		s.byStage(f, of.Hint, g)
 	}
 	s.commands = append(s.commands, q.lines()...)
 	return s

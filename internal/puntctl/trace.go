@@ -36,9 +36,25 @@ type tracer struct {
 	logicalFlow func(ctx context.Context, g *api.Guest, h hop) (*api.LogicalFlow, error)
 }
 
-// newTracer returns a tracer that asks the switch by ovs-appctl(8), and the process for logical flows.
+// newTracer returns a tracer that asks the switch by ovs-appctl(8), and the process for logical flows. It asks once
+// for each logical flow: the same one may stop the queries of many guests.
 func newTracer(target string, c *client) *tracer {
-	return &tracer{trace: ovsAppctl(target), logicalFlow: c.logicalFlow}
+	type key struct {
+		bridge, network string
+		hop             hop
+	}
+	known := map[key]*api.LogicalFlow{}
+	return &tracer{trace: ovsAppctl(target), logicalFlow: func(ctx context.Context, g *api.Guest, h hop) (*api.LogicalFlow, error) {
+		k := key{g.Bridge, g.Network, h}
+		if f := known[k]; f != nil {
+			return f, nil
+		}
+		f, err := c.logicalFlow(ctx, g, h)
+		if err == nil {
+			known[k] = f
+		}
+		return f, err
+	}}
 }
 
 // ovsAppctl returns a function that traces by ovs-appctl(8).

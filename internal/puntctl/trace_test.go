@@ -72,6 +72,33 @@ func TestTracesOfOneGuest(t *testing.T) {
 	}
 }
 
+// The query over TCP adds its own problems and a missing trace, and nothing that the query over UDP has.
+func TestMoreOverTCP(t *testing.T) {
+	truncated, link := api.Problem{Code: api.CodeTruncated, Text: "truncated"}, api.Problem{Code: api.CodeLinkDown, Text: "link"}
+	udp := &api.Explanation{Guest: api.Guest{Port: "red-vm1"}, Findings: []api.Problem{truncated, link}}
+	for _, tc := range []struct {
+		name string
+		tcp  []api.Problem
+		err  error
+		want []string
+	}{
+		{"the same", []api.Problem{link}, nil, nil},
+		{"an upstream", []api.Problem{{Code: api.CodeUpstream, Text: "it refuses"}, link}, nil, []string{api.CodeUpstream}},
+		{"a note", []api.Problem{{Code: api.CodeSlowUpstream, Text: "slow"}}, nil, nil},
+		{"an ACL", []api.Problem{{Code: api.CodeNotPunted, Text: "ACL"}}, nil, []string{api.CodeNotPunted}},
+		{"no trace", []api.Problem{{Code: api.CodeNotTraced, Text: "no ovs-appctl"}}, nil, []string{api.CodeNotTraced}},
+		{"an error", nil, errors.New("another query is being explained"), []string{api.CodeNotTraced}},
+	} {
+		var got []string
+		for _, p := range moreOverTCP(udp, &api.Explanation{Findings: tc.tcp}, tc.err) {
+			got = append(got, p.Code)
+		}
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
+		}
+	}
+}
+
 // The logical flow of a flow that stops a query says what it is of.
 func TestWhyStopped(t *testing.T) {
 	const table = 22 // of traceDropped
