@@ -19,7 +19,7 @@ import (
 func TestWhy(t *testing.T) {
 	t.Parallel()
 	n := newOverlap(t)
-	upstream := n.Upstream("www.example.net. 60 IN A 192.0.2.7")
+	upstream := n.Upstream("www.example.net. 60 IN A 192.0.2.7", "inside.example.net. 60 IN A 10.9.9.9")
 	serve(t, n.Lab, corefile(n.Lab, `. {
     ofpunt br-int {
         openflow $MGMT
@@ -34,7 +34,9 @@ func TestWhy(t *testing.T) {
         southbound $SB
         fallthrough
     }
-    private
+    private {
+        rebind_protection on
+    }
     cache
     forward . `+upstream.Addr+`
 }`))
@@ -70,16 +72,18 @@ func TestWhy(t *testing.T) {
 	const zone = "why.puntdns."
 	why(n.red, zone)
 	ask(n.red, "db.internal.", dns.TypeA)
-	why(n.red, zone, "query=db.internal. A", "code=answered", "plugin=ovnhosts")
+	why(n.red, zone, "name=db.internal.", "type=A", "code=answered", "plugin=ovnhosts")
 	ask(n.red, "db.internal.", dns.TypeTXT)
-	why(n.red, zone, "query=db.internal. TXT", "code=no-type", "plugin=ovnhosts")
+	why(n.red, zone, "name=db.internal.", "type=TXT", "code=no-type", "plugin=ovnhosts")
 	for _, plugin := range []string{"forward", "cache"} {
 		ask(n.red, "www.example.net.", dns.TypeA)
-		why(n.red, zone, "query=www.example.net. A", "code=answered", "plugin="+plugin)
+		why(n.red, zone, "name=www.example.net.", "type=A", "code=answered", "plugin="+plugin)
 	}
 	ask(n.red, "www.example.org.", dns.TypeA)
 	why(n.red, zone, "code=no-data", "rcode=NXDOMAIN", "plugin=forward", "upstream="+upstream.Addr)
 	ask(n.red, "9.9.9.10.in-addr.arpa.", dns.TypePTR)
+	why(n.red, zone, "code=private", "plugin=private")
+	ask(n.red, "inside.example.net.", dns.TypeA)
 	why(n.red, zone, "code=private", "plugin=private")
 	why(n.blue, zone)
 	why(n.blue, "www.example.org."+zone)
@@ -89,7 +93,7 @@ func TestWhy(t *testing.T) {
 	ask(n.red, "www.example.org.", dns.TypeA)
 	for line := range strings.Lines(blocks[0].Text) {
 		r := n.red.Dig(strings.Fields(strings.TrimPrefix(line, "dig "))...)
-		for _, word := range []string{"query=www.example.org. A", "code=no-data", "text=there is no such name"} {
+		for _, word := range []string{"name=www.example.org.", "type=A", "code=no-data", "text=there is no such name"} {
 			if !strings.Contains(r.Out, `"`+word+`"`) || !strings.Contains(printed[0].Text, `"`+word+`"`) {
 				t.Errorf("%s%s, the page has %s", line, r.Out, printed[0].Text)
 			}

@@ -87,8 +87,11 @@ func (i *Interface) ExternalID(key string) string {
 	return i.current.Load().externalIDs[key]
 }
 
-// LinkDown reports whether ovs-vswitchd sees at present that the link of the interface is down.
-func (i *Interface) LinkDown() bool { return i.current != nil && i.current.Load().linkDown }
+// LinkDown reports whether ovs-vswitchd sees at present that the link of the interface is down. It is false for an
+// internal interface: ovs-vswitchd sees none that is in another network namespace, and calls its link down.
+func (i *Interface) LinkDown() bool {
+	return i.Type != "internal" && i.current != nil && i.current.Load().linkDown
+}
 
 // Routers returns "": the local database knows no routers.
 func (*Interface) Routers() string { return "" }

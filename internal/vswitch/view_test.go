@@ -198,5 +198,12 @@ func TestColumnsWithoutView(t *testing.T) {
 	vsctl(t, s, "set", "Interface", "tap1", "type=internal")
 	if next := o.view(t); next.Interfaces[1].Type != "internal" || next.Interfaces[1].ExternalID("a") != "c" {
 		t.Errorf("the next View: %+v", next)
+	} else {
+		vsctl(t, s, "set", "Interface", "tap1", "link_state=down", "external_ids:a=d")
+		internal := &next.Interfaces[1]
+		testkit.Eventually(t, "the row has changed", func() bool { return internal.ExternalID("a") == "d" })
+		if internal.LinkDown() {
+			t.Error("the link of an internal interface is down, which ovs-vswitchd can't see")
+		}
 	}
 }

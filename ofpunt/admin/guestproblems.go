@@ -41,10 +41,10 @@ var guestProblems = []struct {
 		return "limits have refused queries of the guest within the last minute: " + refusedText(g.Refused)
 	}},
 	{api.CodePortSecurity, func(g *api.Guest) string {
-		if g.BadARP == 0 {
+		if g.DroppedARP == 0 {
 			return ""
 		}
-		return fmt.Sprintf("OVN's port security has dropped ARP packets of the guest within the last minute, %d since its flows were made: the guest uses, or probes, an IPv4 address that its logical port may not use", g.BadARP)
+		return fmt.Sprintf("OVN's port security has dropped ARP packets of the guest within the last minute, %d since its flows were made: the guest uses, or probes, an IPv4 address that its logical port may not use", g.DroppedARP)
 	}},
 	{api.CodeFirstServer, func(g *api.Guest) string {
 		all := announced(g)
@@ -97,7 +97,7 @@ func refusedText(byProperty map[string]uint64) string {
 // limitWarning returns a warning if limits refuse queries of guests.
 func (t *bridgeStatus) limitWarning() []api.Problem {
 	most, n := t.Refusals.Busiest()
-	if n == 0 {
+	if n == 0 || t.Session == nil { // without a session, old refusals do not expire
 		return nil
 	}
 	return []api.Problem{{

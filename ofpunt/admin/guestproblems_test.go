@@ -17,7 +17,7 @@ func TestGuestProblems(t *testing.T) {
 		"":                   {Interface: "tap1", Port: "vm1", Hits: &api.Hits{Flows: 1}},
 		api.CodeNoFlows:      {Interface: "tap1", Port: "vm1", Hits: &api.Hits{}},
 		api.CodeFirstServer:  {Interface: "tap1", Port: "vm1", Resolvers: []string{"169.254.169.254:53"}, DHCP: &api.DHCP{DNSServer: "{9.9.9.9, 169.254.169.254}"}},
-		api.CodePortSecurity: {Interface: "tap1", Port: "vm1", BadARP: 3},
+		api.CodePortSecurity: {Interface: "tap1", Port: "vm1", DroppedARP: 3},
 		api.CodeLinkDown:     {Interface: "tap1", Port: "vm1", LinkDown: true},
 		api.CodeOverLimit:    {Interface: "tap1", Port: "vm1", Refused: map[string]uint64{"rate": 7, "overload": 1}},
 	}
@@ -46,7 +46,7 @@ func TestGuestProblems(t *testing.T) {
 // The status names the guest that limits refuse most, and each guest has its own counts.
 func TestRefused(t *testing.T) {
 	var ledger refusals.Ledger
-	b := bridgeStatus{State: &bridge.State{Name: "br-int", Refusals: &ledger}}
+	b := bridgeStatus{State: &bridge.State{Name: "br-int", Refusals: &ledger, Session: &bridge.SessionState{}}}
 	if got := b.limitWarning(); got != nil {
 		t.Errorf("%+v", got)
 	}
@@ -64,5 +64,9 @@ func TestRefused(t *testing.T) {
 		return p.Code == api.CodeOverLimit && p.About == "br-int" && p.Text == text
 	}) {
 		t.Errorf("%+v", got)
+	}
+	b.Session = nil
+	if got := b.limitWarning(); got != nil {
+		t.Errorf("without a session: %+v", got)
 	}
 }

@@ -54,9 +54,9 @@ type guestLister struct {
 	book guests.Book
 	// counted are the counters by guest, nil if the switch has not answered.
 	counted map[placement.Key]*bridge.GuestCounters
-	// badARP are the ARP packets that port security has dropped.
-	badARP map[placement.Key]uint64
-	dhcp   map[string]ovndb.DHCP
+	// droppedARP is [bridge.Counters.DroppedARP].
+	droppedARP map[placement.Key]uint64
+	dhcp       map[string]ovndb.DHCP
 }
 
 func newGuestLister(b *bridge.Bridge, state *bridge.State, srv *bridge.Server) *guestLister {
@@ -67,7 +67,7 @@ func (t *guestLister) list(ctx context.Context, out *api.Guests) {
 	if h, err := t.bridge.Count(ctx); err != nil {
 		out.Errors = append(out.Errors, "bridge "+t.Name+": "+err.Error())
 	} else {
-		t.counted, t.badARP = h.ByGuest(t.srv.Options.Placement), h.BadARPByGuest()
+		t.counted, t.droppedARP = h.ByGuest(t.srv.Options.Placement), h.DroppedARP
 	}
 	known := map[placement.Key]*guests.Guest{}
 	var names []string
@@ -111,7 +111,7 @@ func (t *guestLister) guest(s *guests.Served, g *guests.Guest) api.Guest {
 	}
 	o := g.Origin(0)
 	out.Refused = t.refused(refusals.Guest{Port: o.Port, Switch: o.Switch})
-	out.BadARP = t.badARP[placement.Key{Datapath: s.Key.Datapath, Port: s.Key.Port}]
+	out.DroppedARP = t.droppedARP[placement.Key{Datapath: s.Key.Datapath, Port: s.Key.Port}]
 	out.LinkDown = g.Interface != nil && g.Interface.LinkDown()
 	addProblems(&out)
 	return out

@@ -35,20 +35,9 @@ type Counters struct {
 	At     time.Time
 	Flows  []openflow.FlowStats
 	Switch openflow.Description
-	// BadARP are the flows by which OVN marks ARP packets that port security does not permit, see badARPTable. There
-	// are none with another placement than OVN's.
-	BadARP []openflow.FlowStats
+	// DroppedARP is as placement.DroppedARP returns it. It is empty with another placement than OVN's.
+	DroppedARP map[placement.Key]uint64
 }
-
-// badARPTable is the table in which ovn-controller checks the senders of ARP packets (OVN's lib/lflow.h,
-// OFTABLE_CHK_IN_PORT_SEC_ND, from OVN 22.06 on). A flow for the rest of the ARP packets of a port sets a bit of the
-// register of flags (logical-fields.h, MFF_LOG_FLAGS); a later table drops what has the bit. The same is done for IP
-// packets, but many guests send IPv6 packets that port security does not permit, and miss nothing.
-const (
-	badARPTable = 74
-	regFlags    = 10
-	etherARP    = 0x0806
-)
 
 func newCounter() counter {
 	c := counter{semaphore: make(chan struct{}, 1)}
@@ -108,47 +97,16 @@ func (b *Bridge) count(ctx context.Context) (*Counters, error) {
 	if err == nil {
 		says, err = conn.Description(ctx)
 	}
-	var badARP []openflow.FlowStats
+	var arp []openflow.FlowStats
 	if err == nil && session.Server.Options.Placement == placement.OVN {
-		badARP, err = readBadARP(ctx, conn)
+		arp, err = conn.FlowStats(ctx, openflow.FlowStatsRequest{Table: placement.CheckARPTable})
 	}
 	took := time.Since(begun)
 	c.next, c.conn, c.cookie = begun.Add(countInterval(took, err == nil)), conn, cookie
 	if c.last, c.err = nil, sayHang(err); err == nil {
-		c.last = &Counters{At: begun.Add(took), Flows: all, Switch: says, BadARP: badARP}
+		c.last = &Counters{At: begun.Add(took), Flows: all, Switch: says, DroppedARP: placement.DroppedARP(arp)}
 	}
 	return c.last, c.err
-}
-
-// readBadARP reads the flows of badARPTable that packets have matched.
-func readBadARP(ctx context.Context, conn *openflow.Conn) (bad []openflow.FlowStats, err error) {
-	all, err := conn.FlowStats(ctx, openflow.FlowStatsRequest{Table: badARPTable})
-	for i := range all {
-		f := &all[i]
-		if typ, ok := f.Match.Value(openflow.EthType(0)); ok && typ == etherARP && f.Packets > 0 && openflow.SetsBits(f.Instructions, regFlags) {
-			bad = append(bad, *f)
-		}
-	}
-	return bad, err
-}
-
-// badARPTime is how long ago the last bad ARP packet of a guest may be.
-const badARPTime = time.Minute
-
-// BadARPByGuest returns how many ARP packets of each guest port security has dropped since ovn-controller made its
-// flows, of the guests that have sent one within badARPTime. OpenFlow 1.3 does not report the time: then there are
-// none.
-func (c *Counters) BadARPByGuest() map[placement.Key]uint64 {
-	all := map[placement.Key]uint64{}
-	for i := range c.BadARP {
-		f := &c.BadARP[i]
-		datapath, ofDatapath := f.Match.Value(openflow.Metadata(0))
-		port, ofPort := f.Match.Value(openflow.Reg(placement.RegInPort, 0))
-		if ofDatapath && ofPort && f.Idle >= 0 && f.Idle < badARPTime {
-			all[placement.Key{Datapath: uint32(datapath), Port: uint32(port)}] += f.Packets
-		}
-	}
-	return all
 }
 
 // GuestCounters are the counters of one guest.

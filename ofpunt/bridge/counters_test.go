@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/netip"
 	"slices"
 	"sync"
@@ -76,21 +75,6 @@ func TestHitsByGuest(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// A guest has bad ARP packets if the switch has seen one within the last minute.
-func TestBadARPByGuest(t *testing.T) {
-	of := func(datapath uint64, port uint32, packets uint64, idle time.Duration) openflow.FlowStats {
-		return openflow.FlowStats{Packets: packets, Idle: idle, Match: openflow.NewMatch(openflow.Metadata(datapath), openflow.Reg(placement.RegInPort, port))}
-	}
-	c := &Counters{BadARP: []openflow.FlowStats{
-		of(1, 1, 3, time.Second), of(1, 1, 4, 2*time.Second), of(2, 1, 5, 0),
-		of(1, 2, 6, badARPTime), of(1, 3, 7, -1), {Packets: 8, Match: openflow.NewMatch(openflow.Metadata(1))},
-	}}
-	want := map[placement.Key]uint64{{Datapath: 1, Port: 1}: 7, {Datapath: 2, Port: 1}: 5}
-	if got := c.BadARPByGuest(); !maps.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
 	}
 }
 

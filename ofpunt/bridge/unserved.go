@@ -38,6 +38,7 @@ func (u *unservedPorts) look(c *guests.Config, view *ports.View, snapshot *ovn.S
 	}
 	lasting := slices.DeleteFunc(slices.Clone(now), func(name string) bool { return !slices.Contains(u.pending, name) })
 	u.pending = now
+	slices.SortStableFunc(lasting, func(a, b string) int { return u.urgency(a) - u.urgency(b) })
 	reasons := why(lasting)
 	if u.found == nil {
 		u.found = map[string]string{}
@@ -60,6 +61,18 @@ func (u *unservedPorts) look(c *guests.Config, view *ports.View, snapshot *ovn.S
 		}
 	}
 	return lines
+}
+
+// urgency orders the ports, of which why may look at the first ones only: a port without a known reason comes first, and
+// a port that is no guest comes last. A node may have many localports.
+func (u *unservedPorts) urgency(port string) int {
+	switch reason, known := u.found[port]; {
+	case !known:
+		return 0
+	case reason != "":
+		return 1
+	}
+	return 2
 }
 
 // unservedOf returns the ports with a reason, sorted.

@@ -38,7 +38,7 @@ func TestUnservedPorts(t *testing.T) {
 	}{
 		{[]string{"a"}, map[string]string{"a": "unknown"}, nil, nil},
 		{[]string{"a", "b"}, map[string]string{"a": "unknown"}, []string{"a"}, []string{`tap-a "a" unknown`}},
-		{[]string{"a", "b"}, map[string]string{"a": "unknown", "b": "elsewhere"}, []string{"a", "b"}, []string{`tap-b "b" elsewhere`}},
+		{[]string{"a", "b"}, map[string]string{"a": "unknown", "b": "elsewhere"}, []string{"b", "a"}, []string{`tap-b "b" elsewhere`}}, // a reason is known of a
 		{[]string{"a", "b"}, map[string]string{"a": "elsewhere", "b": "elsewhere"}, []string{"a", "b"}, []string{`tap-a "a" elsewhere`}},
 		{[]string{"b"}, map[string]string{"b": "elsewhere"}, []string{"b"}, nil},
 		{[]string{"a", "b"}, map[string]string{"b": "elsewhere"}, []string{"b"}, nil},
@@ -46,6 +46,9 @@ func TestUnservedPorts(t *testing.T) {
 		// The database is away, and back: the port has become one that is no guest.
 		{[]string{"a"}, nil, []string{"a"}, nil},
 		{[]string{"a"}, map[string]string{"a": ""}, []string{"a"}, nil},
+		{[]string{"a", "b"}, nil, []string{"a"}, nil},
+		{[]string{"a", "b"}, map[string]string{"b": "unknown"}, []string{"b", "a"}, []string{`tap-b "b" unknown`}},
+		{[]string{"a", "b"}, nil, []string{"b", "a"}, nil}, // a is no guest
 		{[]string{"a"}, map[string]string{"a": "elsewhere"}, []string{"a"}, []string{`tap-a "a" elsewhere`}},
 		{nil, nil, nil, nil},
 	} {

@@ -16,7 +16,7 @@ import (
 // answered is the code of a query that has got an answer with records.
 const answered = "answered"
 
-// outcomes are what a guest is told of its query: the first one that is of the query. The codes are the codes of
+// outcomes are the outcomes of a query: the first one whose function returns true counts. The codes are the codes of
 // puntctl explain, so that the guest can give one to the operator. A text says nothing of other guests.
 var outcomes = []struct {
 	code, text string
@@ -31,7 +31,7 @@ var outcomes = []struct {
 	{api.CodeDeadline, "there was no answer in time", func(q *Query) bool { return q.Reason == metric.ReasonDeadline }},
 	{api.CodeLoop, "you are the server that would be asked", func(q *Query) bool { return q.Reason == metric.ReasonLoop }},
 	{api.CodeDropped, "nobody has answered it", func(q *Query) bool { return q.Result == metric.Dropped }},
-	{api.CodePrivate, "the name is private, and your network does not have it", func(q *Query) bool { return q.Plugin == "private" }},
+	{api.CodePrivate, "a rule for private names and addresses decides", func(q *Query) bool { return q.Plugin == "private" }},
 	{api.CodeNoData, "there is no such name", func(q *Query) bool { return q.Rcode == dns.RcodeNameError }},
 	{api.CodeUpstream, "a server outside has failed", func(q *Query) bool { return q.Rcode != dns.RcodeSuccess && q.Upstream.IsValid() }},
 	{api.CodeError, "it was answered with an error", func(q *Query) bool { return q.Rcode != dns.RcodeSuccess }},
@@ -39,9 +39,12 @@ var outcomes = []struct {
 	{answered, "it was answered", func(*Query) bool { return true }},
 }
 
-// Strings returns the strings of the TXT record: key=value each, of which further ones may be added.
+// maxString is the length of a string of a TXT record (RFC 1035, section 3.3.14), which is less than of some names.
+const maxString = 255
+
+// Strings returns the strings of the TXT record, key=value each, cut to maxString.
 func (q *Query) Strings() []string {
-	all := []string{"query=" + q.Name + " " + dns.Type(q.Type).String()}
+	all := []string{"name=" + q.Name, "type=" + dns.Type(q.Type).String()}
 	for i := range outcomes {
 		if o := &outcomes[i]; o.is(q) {
 			all = append(all, "code="+o.code, "text="+o.text)
@@ -57,7 +60,11 @@ func (q *Query) Strings() []string {
 	if q.Upstream.IsValid() {
 		all = append(all, "upstream="+q.Upstream.String())
 	}
-	return append(all, "time="+q.Arrived.UTC().Format(time.RFC3339), fmt.Sprintf("took=%.3fms", float64(q.Took.Nanoseconds())/1e6))
+	all = append(all, "time="+q.Arrived.UTC().Format(time.RFC3339), fmt.Sprintf("took=%.3fms", float64(q.Took.Nanoseconds())/1e6))
+	for i, s := range all {
+		all[i] = s[:min(maxString, len(s))]
+	}
+	return all
 }
 
 func rcodeOf(rcode int) string {

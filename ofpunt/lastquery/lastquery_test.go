@@ -49,9 +49,20 @@ func TestCodes(t *testing.T) {
 		}
 	}
 	q := Query{Name: "a.test.", Type: 65280, Rcode: 300, Took: 1234567, Arrived: time.Date(2026, 1, 2, 3, 4, 5, 6, time.FixedZone("", 3600))}
-	for _, want := range []string{"query=a.test. TYPE65280", "rcode=300", "took=1.235ms", "time=2026-01-02T02:04:05Z"} {
+	for _, want := range []string{"name=a.test.", "type=TYPE65280", "rcode=300", "took=1.235ms", "time=2026-01-02T02:04:05Z"} {
 		if all := q.Strings(); !slices.Contains(all, want) {
 			t.Errorf("%q is not in %q", want, all)
+		}
+	}
+}
+
+// No string is too long for a TXT record, also for a name whose text is longer than its wire format.
+func TestLongName(t *testing.T) {
+	for _, label := range []string{strings.Repeat("a", 63), strings.Repeat(`\255`, 63)} {
+		q := Query{Name: strings.Repeat(label+".", 3)}
+		txt := dns.TXT{Hdr: dns.RR_Header{Name: ".", Rrtype: dns.TypeTXT, Class: dns.ClassCHAOS}, Txt: q.Strings()}
+		if _, err := (&dns.Msg{Answer: []dns.RR{&txt}}).Pack(); err != nil {
+			t.Errorf("%.10s: %v", label, err)
 		}
 	}
 }

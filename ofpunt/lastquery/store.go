@@ -50,6 +50,8 @@ type Query struct {
 type Store struct {
 	seed   maphash.Seed
 	guests *cache.Cache[*queries]
+	// adding is held while a guest is added.
+	adding sync.Mutex
 }
 
 // queries are the last queries of one guest.
@@ -77,15 +79,26 @@ func (s *Store) of(g Guest) (q *queries, key uint64) {
 
 // Put stores a query of a guest.
 func (s *Store) Put(g Guest, q *Query) {
-	all, key := s.of(g)
+	all, _ := s.of(g)
 	if all == nil {
-		all = &queries{guest: g}
-		s.guests.Add(key, all)
+		all = s.add(g)
 	}
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	all.ring[all.next] = *q
 	all.next = (all.next + 1) % perGuest
+}
+
+// add returns the queries of a guest, which another goroutine may have added by now.
+func (s *Store) add(g Guest) *queries {
+	s.adding.Lock()
+	defer s.adding.Unlock()
+	all, key := s.of(g)
+	if all == nil {
+		all = &queries{guest: g}
+		s.guests.Add(key, all)
+	}
+	return all
 }
 
 // Find returns the last query of a guest for a name, which is fully qualified and in lower case, or the last query if

@@ -32,18 +32,20 @@ func (s *Server) answererOf(m *dns.Msg) (a answerer) {
 // maxFrames is more than there are between the writer and the plugin: each plugin on the way may have a writer.
 const maxFrames = 64
 
-// pluginOnStack returns the name of the package of the innermost ServeDNS on the stack. The interface PluginTracker
-// of CoreDNS has the outermost plugin instead, since each call of the next plugin wraps the writer.
+// pluginOnStack returns the name of the package of the innermost ServeDNS on the stack, or of the caller of
+// origin.ReplaceAnswer before that. The interface PluginTracker of CoreDNS has the outermost plugin instead, since each
+// call of the next plugin wraps the writer.
 func pluginOnStack() string {
 	var pcs [maxFrames]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
-	for {
+	for replaced := false; ; {
 		f, more := frames.Next()
 		// The name is such as github.com/coredns/coredns/plugin/forward.(*Forward).ServeDNS.
-		if path, found := strings.CutSuffix(f.Function, ".ServeDNS"); found {
-			name, _, _ := strings.Cut(path[strings.LastIndexByte(path, '/')+1:], ".")
+		if replaced || strings.HasSuffix(f.Function, ".ServeDNS") {
+			name, _, _ := strings.Cut(f.Function[strings.LastIndexByte(f.Function, '/')+1:], ".")
 			return name
 		}
+		replaced = strings.HasSuffix(f.Function, "/origin.ReplaceAnswer")
 		if !more {
 			return ""
 		}

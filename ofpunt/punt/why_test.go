@@ -101,12 +101,12 @@ func TestWhy(t *testing.T) {
 			t.Errorf("before any query: %v", m)
 		}
 		ask("X.test.", dns.TypeA, dns.ClassINET)
-		why("Why.Test.", "query=x.test. A", "code=no-data", "rcode=NXDOMAIN", "plugin=punt")
+		why("Why.Test.", "name=x.test.", "type=A", "code=no-data", "rcode=NXDOMAIN", "plugin=punt")
 		ask("y.test.", dns.TypeAAAA, dns.ClassINET)
-		why(zone, "query=y.test. AAAA", "code=upstream", "rcode=SERVFAIL", "upstream=192.0.2.1:53")
+		why(zone, "name=y.test.", "type=AAAA", "code=upstream", "rcode=SERVFAIL", "upstream=192.0.2.1:53")
 		ask("z.test.", dns.TypeA, dns.ClassINET)
-		why("x.test."+zone, "query=x.test. A", "code=no-data")
-		why(zone, "query=z.test. A", "code=answered", "rcode=NOERROR") // its own question does not count
+		why("x.test."+zone, "name=x.test.", "type=A", "code=no-data")
+		why(zone, "name=z.test.", "type=A", "code=answered", "rcode=NOERROR") // its own question does not count
 		if m := ask("q.test."+zone, dns.TypeTXT, dns.ClassCHAOS); m.Rcode != dns.RcodeNameError {
 			t.Errorf("a name that it has not asked for: %v", m)
 		}

@@ -84,9 +84,13 @@ type Ledger struct {
 
 // account is what one guest was refused.
 type account struct {
-	// counts are the refusals that no line has yet, and all are the refusals since the guest was last a
-	// Period without one.
+	// counts are the refusals that no line has yet, and all are the refusals since the guest was last without one
+	// for a Period.
 	counts, all Counts
+	// fresh is set if something was refused since the last call of Lines, and refused is the time of the last call
+	// that found it set.
+	fresh   bool
+	refused time.Time
 	// waited is the part of the refusals that lines about further ports have logged since the last line of
 	// the guest.
 	waited uint64
@@ -120,10 +124,11 @@ func (l *Ledger) Add(g Guest, k Kind, n uint64) {
 	}
 	a.counts[k] += n
 	a.all[k] += n
+	a.fresh = true
 }
 
-// Of returns what a guest was refused since it was last a [Period] without a refusal. It is zero for a guest
-// that is within its limits.
+// Of returns what a guest was refused since it was last without a refusal for a [Period]. It is zero for a guest
+// that is within its limits. The time is the time of the last call of Lines.
 func (l *Ledger) Of(g Guest) (c Counts) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -139,7 +144,11 @@ func (l *Ledger) Busiest() (busiest Guest, guests int) {
 	defer l.mu.Unlock()
 	var most uint64
 	for g, a := range l.guests {
-		if n := a.all.Total(); n > most || n == most && (guests == 0 || compare(g, busiest) < 0) {
+		n := a.all.Total()
+		if n == 0 {
+			continue
+		}
+		if n > most || n == most && (guests == 0 || compare(g, busiest) < 0) {
 			busiest, most = g, n
 		}
 		guests++
@@ -161,11 +170,12 @@ func (l *Ledger) Lines(now time.Time) (lines []string) {
 	if now.Sub(l.since) >= Period {
 		l.since, l.lines, l.summed = now, 0, false
 	}
+	l.expire(now)
 	due := l.due(now)
 	for len(due) > 0 && l.lines < maxLines {
 		a := l.guests[due[0]]
 		lines = append(lines, line(due[0], a))
-		*a = account{logged: now, all: a.all}
+		a.counts, a.waited, a.logged, a.summed = Counts{}, 0, now, time.Time{}
 		due = due[1:]
 		l.lines++
 	}
@@ -174,6 +184,17 @@ func (l *Ledger) Lines(now time.Time) (lines []string) {
 		lines = append(lines, l.sum(due, now))
 	}
 	return lines
+}
+
+// expire forgets the refusals of guests that were refused nothing for a Period.
+func (l *Ledger) expire(now time.Time) {
+	for _, a := range l.guests {
+		if a.fresh {
+			a.fresh, a.refused = false, now
+		} else if now.Sub(a.refused) >= Period {
+			a.all = Counts{}
+		}
+	}
 }
 
 // due returns the guests that may have a line now, the busiest first, and forgets those about
@@ -216,7 +237,7 @@ func (l *Ledger) sum(due []Guest, now time.Time) string {
 	for _, g := range due {
 		a := l.guests[g]
 		refused += a.counts.Total()
-		*a = account{waited: a.rank(), logged: a.logged, summed: now, all: a.all}
+		a.waited, a.counts, a.summed = a.rank(), Counts{}, now
 	}
 	for _, g := range slices.Backward(due) {
 		if len(l.guests) <= maxKept {

@@ -41,7 +41,9 @@ func TestLines(t *testing.T) {
 		}, []string{`"blue\nvm" "blue" 4`}, refusals.Counts{refusals.Rate: 10, refusals.Concurrent: 1, refusals.Connections: 2}, 2},
 		{64 * time.Second, func() {}, nil, refusals.Counts{refusals.Rate: 10, refusals.Concurrent: 1, refusals.Connections: 2}, 2},
 		{65 * time.Second, func() {}, []string{`"red-vm1" "red" 3 1 2`}, refusals.Counts{refusals.Rate: 10, refusals.Concurrent: 1, refusals.Connections: 2}, 2},
-		{200 * time.Second, func() {}, nil, refusals.Counts{}, 0}, // a minute without a refusal
+		{79 * time.Second, func() {}, nil, refusals.Counts{refusals.Rate: 10, refusals.Concurrent: 1, refusals.Connections: 2}, 2},
+		{80 * time.Second, func() {}, nil, refusals.Counts{}, 0}, // a minute without a refusal
+		{100 * time.Second, func() { l.Add(red, refusals.Rate, 5) }, nil, refusals.Counts{refusals.Rate: 5}, 1},
 	} {
 		step.add()
 		var got []string

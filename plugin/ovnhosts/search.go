@@ -29,7 +29,6 @@ func (h *Handler) searchNorthbound(a *asker, qname string) ([]explain.Finding, e
 	if err != nil {
 		return nil, fmt.Errorf("OVN_Northbound was not searched for the name: %w", err)
 	}
-	found = found[:min(len(found), maxOtherNetworks)]
 	late := time.After(maxCopy)
 	for {
 		changed := h.source.Changed()
@@ -59,7 +58,18 @@ func (h *Handler) northboundFindings(a *asker, qname string, found []ovn.FoundRo
 	for i := range found {
 		all = append(all, of.findings(&found[i], h.orRouters())...)
 	}
-	return all
+	return most(all)
+}
+
+// most returns the first maxOtherNetworks findings of each code: many tenants may have one name.
+func most(all []explain.Finding) (some []explain.Finding) {
+	seen := map[string]int{}
+	for _, f := range all {
+		if seen[f.Code]++; seen[f.Code] <= maxOtherNetworks {
+			some = append(some, f)
+		}
+	}
+	return some
 }
 
 // northboundSearch is what puntdns knows beside the rows of Northbound.
@@ -95,5 +105,5 @@ func (n *northboundSearch) findings(r *ovn.FoundRow, orRouters string) (all []ex
 			})
 		}
 	}
-	return all[:min(len(all), maxOtherNetworks)]
+	return all
 }

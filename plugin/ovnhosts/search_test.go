@@ -13,6 +13,18 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
+// Each kind of finding has room of its own.
+func TestMostFindings(t *testing.T) {
+	all := make([]explain.Finding, 3*maxOtherNetworks)
+	for i := range all {
+		all[i].Code = explain.OtherNetwork
+	}
+	all = append(all, explain.Finding{Code: explain.Northd})
+	if some := most(all); len(some) != maxOtherNetworks+1 || some[maxOtherNetworks].Code != explain.Northd {
+		t.Errorf("%+v", some)
+	}
+}
+
 // Why a row of Northbound does not give a guest of red a name. blue is joined to red, green is read for other
 // guests, and far is not read.
 func TestNorthboundFindings(t *testing.T) {

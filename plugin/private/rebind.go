@@ -16,6 +16,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/authority"
 	"github.com/puntdns/puntdns/internal/explain"
+	"github.com/puntdns/puntdns/internal/origin"
 )
 
 // rebindOptions say which answers of others may have private addresses.
@@ -53,6 +54,7 @@ func (f *rebindFilter) WriteMsg(m *dns.Msg) error {
 		} else {
 			rebindRemoved.WithLabelValues(metrics.WithServer(f.ctx), metrics.WithView(f.ctx)).Inc()
 		}
+		return origin.ReplaceAnswer(f.ResponseWriter, m)
 	}
 	return f.ResponseWriter.WriteMsg(m)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/plugin/rpz/rules"
 )
 
@@ -222,7 +223,7 @@ func (q *query) act(f *hit, c *chain) (done bool, err error) {
 			m.Rcode, m.RecursionAvailable = c.msg.Rcode, c.msg.RecursionAvailable
 		}
 		q.answers(f)
-		return true, q.state.W.WriteMsg(m)
+		return true, origin.ReplaceAnswer(q.state.W, m)
 	case rules.NXDomain:
 		m = q.reply(c)
 		m.Rcode = dns.RcodeNameError
@@ -321,5 +322,5 @@ func (q *query) write(f *hit, m *dns.Msg) error {
 		opt.Option = []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: q.handler.ede}}
 		m.Extra = append(m.Extra, opt)
 	}
-	return q.state.W.WriteMsg(m)
+	return origin.ReplaceAnswer(q.state.W, m)
 }

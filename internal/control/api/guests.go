@@ -84,9 +84,9 @@ type Guest struct {
 	Hits *Hits `json:"hits,omitempty"`
 	// LinkDown is set while the link of the interface is down.
 	LinkDown bool `json:"link_down,omitempty"`
-	// BadARP is how many ARP packets of the guest OVN's port security has dropped since ovn-controller made its flows.
+	// DroppedARP is how many ARP packets of the guest OVN's port security has dropped since ovn-controller made its flows.
 	// It is left out if the last one is more than a minute ago.
-	BadARP uint64 `json:"dropped_arp_packets,omitempty"`
+	DroppedARP uint64 `json:"dropped_arp_packets,omitempty"`
 	// Refused is what limits have refused the guest since it was last a minute within them, by the value of
 	// the metrics' label property: rate counts packets, tcp_connections attempts to connect, others queries.
 	Refused map[string]uint64 `json:"refused,omitempty"`

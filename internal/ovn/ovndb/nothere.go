@@ -17,7 +17,7 @@ const maxAsked = 64
 // empty for a guest, and for a port whose type is never a guest, such as localport.
 //
 // A port has no entry if its row has not come yet, if SetLocal reported its interface less than claimTimeout
-// ago, or if 64 other ports come first. The Source reads the rows of the last call from then on, so
+// ago, or if 64 ports come before it in names. The Source reads the rows of the last call from then on, so
 // another call may return more. The result is nil before SetLocal.
 func (r *Reader) NotHere(names []string) map[string]string {
 	r.mu.Lock()
@@ -25,12 +25,12 @@ func (r *Reader) NotHere(names []string) map[string]string {
 	if _, open := r.readers[r]; !open || r.local == nil || r.closed {
 		return nil
 	}
-	names = slices.Sorted(slices.Values(names))
 	if r.sb == nil {
-		return r.whyNot(names[:min(len(names), maxAsked)])
+		return r.whyNot(names)
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { return r.isFresh(name, r.clock()) })
+	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return r.isFresh(name, r.clock()) })
 	names = names[:min(len(names), maxAsked)]
+	slices.Sort(names)
 	if !slices.Equal(names, r.asked) {
 		r.asked, r.conditionsDirty = names, true
 		r.update()
