@@ -25,7 +25,7 @@ type lasting struct {
 	ctx context.Context
 	// open opens the stream, also after lines have arrived.
 	open func() (*stream, error)
-	// complete reports whether a stream that ends without an error has sent all lines.
+	// complete reports whether a stream that ends, with an error or without, has sent all lines.
 	complete func() bool
 	// lost reports that the connection is lost, and that attempts to open it again begin.
 	lost func(error)
@@ -60,10 +60,10 @@ func (l *lasting) next() ([]byte, error) {
 			l.received++
 			return line, nil
 		}
+		if l.complete() {
+			return nil, io.EOF
+		}
 		if errors.Is(err, io.EOF) {
-			if l.complete() {
-				return nil, io.EOF
-			}
 			err = l.failed(err)
 		}
 		var exit *exitError

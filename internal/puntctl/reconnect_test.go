@@ -67,6 +67,15 @@ func TestReconnect(t *testing.T) {
 	}
 }
 
+// watch ends after --count queries also if the connection is lost before the line that says so.
+func TestLostAfterLastQuery(t *testing.T) {
+	socket, counts := restarting(t, api.PathWatch, someQueries()[0])
+	var errs bytes.Buffer
+	if status := Run("1.2.3", []string{"watch", "-n", "1", "-o", "json", "--socket", socket}, io.Discard, &errs); status != exitWell || errs.Len() > 0 || len(*counts) != 1 {
+		t.Errorf("exit status %d, %q, requests %q", status, errs.String(), *counts)
+	}
+}
+
 // A stream ends if the process does not come back, and at once if no process was there at first.
 func TestReconnectEnds(t *testing.T) {
 	for _, tt := range []struct {

@@ -67,7 +67,8 @@ queries, or by Ctrl-C.`,
 			}
 			parameters.Set("rate", strconv.Itoa(rate))
 			w := &watcher{options: o, out: bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10), page: o.newPage(cmd.OutOrStdout())}
-			s := &lasting{ctx: cmd.Context(), complete: func() bool { return false }, patience: *reconnect} // the last line says that it is the last
+			s := &lasting{ctx: cmd.Context(), patience: *reconnect}
+			s.complete = func() bool { return count > 0 && w.shown >= uint64(count) } // only the line that says so is lost
 			s.open = func() (*stream, error) {
 				if count > 0 {
 					parameters.Set("count", strconv.FormatUint(uint64(count)-w.shown, 10))
@@ -184,6 +185,9 @@ func (w *watcher) run(s *lasting) (err error) {
 			}
 		}
 		line, err := s.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
 		if err != nil {
 			return err
 		}

@@ -4,9 +4,9 @@ package topology
 
 import (
 	"encoding/hex"
+	"fmt"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/puntdns/puntdns/internal/origin"
@@ -111,7 +111,7 @@ func rareColumn(c rows.Column[RareColumns]) rows.Column[PortRow] {
 // portName is the name of a port in a text. Commands of ovn-nbctl take a name in the place of a UUID.
 type portName string
 
-func (n portName) String() string { return strconv.Quote(string(n)) }
+func (n portName) String() string { return fmt.Sprintf("%.200q", string(n)) } // a tenant may have written it
 
 // report returns the Report of a column. It names the row that an operator edits: ovn-northd makes a Port_Binding
 // of each Logical_Switch_Port. A Port_Binding between a switch and a router may be of either one's port.
