@@ -290,7 +290,7 @@ func faults(x *explained, loose, second *lab.Guest) []fault {
 		},
 		{
 			name: "a port that receives nothing", plant: plantNoReceive, args: []string{"red-vm1", "db.internal"}, status: 1,
-			want: []string{"the switch drops it before OVN's pipeline, in table 0: ", "[not-punted]\n", "NO_RECV\n", "ovs-ofctl show br-int\n"}, never: "does not know the port",
+			want: []string{"the config of the guest's OpenFlow port is no-receive, in table 0: ", "[not-punted]\n", "[port-config]\n", "mod-port br-int "}, never: "does not know the port",
 		},
 		{
 			name: "an upstream that truncates, and takes no TCP", plant: truncating, args: []string{"red-vm1", "large.example.org"}, status: 1,

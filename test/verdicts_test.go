@@ -84,6 +84,14 @@ func TestVerdicts(t *testing.T) {
 			explain: []string{api.CodeLinkDown}, doctor: []string{api.CodeLinkDown}, guests: []string{api.CodeLinkDown},
 		},
 		{
+			name: "the port sends nothing", guest: "red-vm1", plant: portConfig("no-forward", "forward"),
+			explain: []string{api.CodePortConfig}, doctor: []string{api.CodePortConfig}, guests: []string{api.CodePortConfig},
+		},
+		{
+			name: "the port receives nothing", guest: "red-vm1", plant: portConfig("no-receive", "receive"),
+			explain: []string{api.CodeNotPunted, api.CodePortConfig}, doctor: []string{api.CodePortConfig, api.CodeNotPunted}, guests: []string{api.CodePortConfig},
+		},
+		{
 			name: "an ACL on TCP", guest: "red-vm1", plant: acl("tcp.dst == 53"),
 			doctor: []string{api.CodeNotPunted},
 		},
@@ -142,6 +150,14 @@ func TestVerdicts(t *testing.T) {
 		e, status := x.explain("red-vm1", "db.internal")
 		return errorUnless(status == 1 && slices.Equal(codesOf(e.Findings), []string{api.CodeBinding}), "exit status %d, %+v", status, e.Findings)
 	})
+}
+
+// portConfig sets the config of the OpenFlow port of red-vm1, and takes it back.
+func portConfig(set, back string) func(x *explained) func() {
+	return func(x *explained) func() {
+		x.Node.OFCTL("mod-port", lab.Bridge, x.red.NodePort, set)
+		return func() { x.Node.OFCTL("mod-port", lab.Bridge, x.red.NodePort, back) }
+	}
 }
 
 // ip runs ip(8) on the node.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -49,10 +50,12 @@ func (t *tracer) whyStopped(ctx context.Context, q *query, w *way, entry *uint8)
 		s.text, s.remedy = "a flow of another program on the bridge drops it", "look for who has made that flow, by its cookie"
 	case w.outport != 0:
 		s.text, s.remedy = whySent(g, w.outport), allowDNS+bypass
+	case table == physicalTable && slices.Contains(g.PortConfig, api.PortNoReceive):
+		s.text, s.remedy = "the config of the guest's OpenFlow port is no-receive", "set the port to receive"
 	case table == physicalTable && !strings.HasPrefix(w.before.flow, noMatch):
 		s.text = "the switch drops it before OVN's pipeline"
-		s.remedy = "if ovn-controller has not made that flow, delete it; if it has, see that the config of the port has no NO_RECV"
-		s.commands = []string{"ovs-ofctl dump-flows " + shell.Word(g.Bridge) + " table=0", "ovs-ofctl show " + shell.Word(g.Bridge)}
+		s.remedy = "look for who has made that flow, by its cookie"
+		s.commands = []string{"ovs-ofctl dump-flows " + shell.Word(g.Bridge) + " table=0"}
 	case table == physicalTable:
 		s.text, s.remedy = "the bridge does not know the port of the guest", "ovn-controller makes that flow once it has bound the port: see its log"
 	case table < firstIngressTable:

@@ -34,6 +34,12 @@ var guestProblems = []struct {
 		}
 		return fmt.Sprintf("the link of interface %s is down, so the guest can neither ask nor be answered", g.Interface)
 	}},
+	{api.CodePortConfig, func(g *api.Guest) string {
+		if len(g.PortConfig) == 0 {
+			return ""
+		}
+		return fmt.Sprintf("OpenFlow port %d of the guest has the config %s, so the switch drops %s", g.InPort, strings.Join(g.PortConfig, " and "), dropsByConfig(g.PortConfig))
+	}},
 	{api.CodeOverLimit, func(g *api.Guest) string {
 		if len(g.Refused) == 0 {
 			return ""
@@ -64,6 +70,16 @@ func addProblems(g *api.Guest) {
 		}
 	}
 	remedy.FillGuest(g)
+}
+
+// dropsByConfig returns what the switch drops by the config of a port.
+func dropsByConfig(words []string) string {
+	drops := map[string]string{api.PortNoReceive: "the queries of the guest", api.PortNoForward: "the answers to the guest"}
+	var all []string
+	for _, word := range words {
+		all = append(all, drops[word])
+	}
+	return strings.Join(all, " and ")
 }
 
 // isResolver reports whether an address is a resolver address of a guest.

@@ -17,6 +17,7 @@ func TestGuestProblems(t *testing.T) {
 		"":                   {Interface: "tap1", Port: "vm1", Hits: &api.Hits{Flows: 1}},
 		api.CodeNoFlows:      {Interface: "tap1", Port: "vm1", Hits: &api.Hits{}},
 		api.CodeFirstServer:  {Interface: "tap1", Port: "vm1", Resolvers: []string{"169.254.169.254:53"}, DHCP: &api.DHCP{DNSServer: "{9.9.9.9, 169.254.169.254}"}},
+		api.CodePortConfig:   {Bridge: "br-int", Interface: "tap1", Port: "vm1", PortConfig: []string{api.PortNoForward}},
 		api.CodePortSecurity: {Interface: "tap1", Port: "vm1", DroppedARP: 3},
 		api.CodeLinkDown:     {Interface: "tap1", Port: "vm1", LinkDown: true},
 		api.CodeOverLimit:    {Interface: "tap1", Port: "vm1", Refused: map[string]uint64{"rate": 7, "overload": 1}},

@@ -16,6 +16,7 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/ovndb"
 	"github.com/puntdns/puntdns/ofpunt/bridge"
 	"github.com/puntdns/puntdns/ofpunt/guests"
+	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/refusals"
 )
@@ -54,8 +55,9 @@ type guestLister struct {
 	book guests.Book
 	// counted are the counters by guest, nil if the switch has not answered.
 	counted map[placement.Key]*bridge.GuestCounters
-	// droppedARP is [bridge.Counters.DroppedARP].
+	// droppedARP and portConfig are of [bridge.Counters].
 	droppedARP map[placement.Key]uint64
+	portConfig map[uint32]uint32
 	dhcp       map[string]ovndb.DHCP
 }
 
@@ -67,7 +69,7 @@ func (t *guestLister) list(ctx context.Context, out *api.Guests) {
 	if h, err := t.bridge.Count(ctx); err != nil {
 		out.Errors = append(out.Errors, "bridge "+t.Name+": "+err.Error())
 	} else {
-		t.counted, t.droppedARP = h.ByGuest(t.srv.Options.Placement), h.DroppedARP
+		t.counted, t.droppedARP, t.portConfig = h.ByGuest(t.srv.Options.Placement), h.DroppedARP, h.PortConfig
 	}
 	known := map[placement.Key]*guests.Guest{}
 	var names []string
@@ -113,8 +115,20 @@ func (t *guestLister) guest(s *guests.Served, g *guests.Guest) api.Guest {
 	out.Refused = t.refused(refusals.Guest{Port: o.Port, Switch: o.Switch})
 	out.DroppedARP = t.droppedARP[placement.Key{Datapath: s.Key.Datapath, Port: s.Key.Port}]
 	out.LinkDown = g.Interface != nil && g.Interface.LinkDown()
+	out.PortConfig = portConfigWords(t.portConfig[out.InPort])
 	addProblems(&out)
 	return out
+}
+
+// portConfigWords returns the words of ovs-ofctl(8) for the config of a port that stops queries or answers.
+func portConfigWords(config uint32) (words []string) {
+	if config&openflow.PortNoReceive != 0 {
+		words = append(words, api.PortNoReceive)
+	}
+	if config&openflow.PortNoForward != 0 {
+		words = append(words, api.PortNoForward)
+	}
+	return words
 }
 
 // addPort adds to a guest what the databases say of its port.

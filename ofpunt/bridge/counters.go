@@ -35,6 +35,8 @@ type Counters struct {
 	At     time.Time
 	Flows  []openflow.FlowStats
 	Switch openflow.Description
+	// PortConfig is the config of each port, by its number, where it is not 0.
+	PortConfig map[uint32]uint32
 	// DroppedARP is as placement.DroppedARP returns it. It is empty with another placement than OVN's.
 	DroppedARP map[placement.Key]uint64
 }
@@ -101,12 +103,26 @@ func (b *Bridge) count(ctx context.Context) (*Counters, error) {
 	if err == nil && session.Server.Options.Placement == placement.OVN {
 		arp, err = conn.FlowStats(ctx, openflow.FlowStatsRequest{Table: placement.CheckARPTable})
 	}
+	var ports []openflow.Port
+	if err == nil {
+		ports, err = conn.PortDescs(ctx)
+	}
 	took := time.Since(begun)
 	c.next, c.conn, c.cookie = begun.Add(countInterval(took, err == nil)), conn, cookie
 	if c.last, c.err = nil, sayHang(err); err == nil {
-		c.last = &Counters{At: begun.Add(took), Flows: all, Switch: says, DroppedARP: placement.DroppedARP(arp)}
+		c.last = &Counters{At: begun.Add(took), Flows: all, Switch: says, PortConfig: portConfig(ports), DroppedARP: placement.DroppedARP(arp)}
 	}
 	return c.last, c.err
+}
+
+func portConfig(ports []openflow.Port) map[uint32]uint32 {
+	all := map[uint32]uint32{}
+	for i := range ports {
+		if p := &ports[i]; p.Config != 0 {
+			all[p.Number] = p.Config
+		}
+	}
+	return all
 }
 
 // GuestCounters are the counters of one guest.

@@ -258,8 +258,8 @@ func TestPortsDecode(t *testing.T) {
 		msg  string
 		want Port
 	}{
-		V13: {sentPorts13, Port{PortLocal, [6]byte{0x02, 0x93, 0x8c, 0x9b, 0x35, 0x44}, "ca4"}},
-		V15: {sentPorts15, Port{PortLocal, [6]byte{0x5e, 0x83, 0x53, 0x7f, 0x08, 0x4e}, "ca6"}},
+		V13: {sentPorts13, Port{PortLocal, [6]byte{0x02, 0x93, 0x8c, 0x9b, 0x35, 0x44}, "ca4", 1}},
+		V15: {sentPorts15, Port{PortLocal, [6]byte{0x5e, 0x83, 0x53, 0x7f, 0x08, 0x4e}, "ca6", 1}},
 	} {
 		_, body, _, err := multipartBody(unhex(t, test.msg))
 		if err != nil {

@@ -210,7 +210,15 @@ type Port struct {
 	Number uint32
 	MAC    [6]byte
 	Name   string // up to 15 bytes: longer names come cut
+	// Config has bits such as PortNoReceive.
+	Config uint32
 }
+
+// Bits of Port.Config (OpenFlow 1.5.1, 7.2.1.1), which ovs-ofctl(8) calls no-receive and no-forward.
+const (
+	PortNoReceive = 1 << 2 // the switch drops what it receives from the port
+	PortNoForward = 1 << 5 // the switch drops what it would send to the port
+)
 
 func appendPortDescRequest(b []byte, v Version, xid uint32) ([]byte, error) {
 	start := len(b)
@@ -235,7 +243,7 @@ func decodePorts(b []byte, v Version) ([]Port, error) {
 			return nil, malformed("port description: entry of %d bytes where %d are left", n, len(b))
 		}
 		name, _, _ := bytes.Cut(b[16:32], []byte{0})
-		ports = append(ports, Port{be.Uint32(b), [6]byte(b[8:14]), string(name)})
+		ports = append(ports, Port{be.Uint32(b), [6]byte(b[8:14]), string(name), be.Uint32(b[32:])})
 		b = b[n:]
 	}
 	return ports, nil

@@ -23,9 +23,9 @@ func TestDecodePortStatus(t *testing.T) {
 		want PortStatus
 		ok   bool
 	}{
-		{"gone", portGone13, PortStatus{Gone: true, Port: Port{3, mac, "va1"}}, true},
-		{"came", portCame15, PortStatus{Port: Port{4, mac, "va2"}}, true},
-		{"modified", "060c005800000000" + "02" + portCame15[18:], PortStatus{Port: Port{4, mac, "va2"}}, false},
+		{"gone", portGone13, PortStatus{Gone: true, Port: Port{3, mac, "va1", 0}}, true},
+		{"came", portCame15, PortStatus{Port: Port{4, mac, "va2", 0}}, true},
+		{"modified", "060c005800000000" + "02" + portCame15[18:], PortStatus{Port: Port{4, mac, "va2", 0}}, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -71,6 +71,8 @@ const (
 	CodeNoAddress = "no-address"
 	// CodeOverLimit: a limit refuses queries of the guest.
 	CodeOverLimit = "over-limit"
+	// CodePortConfig: the config of the guest's OpenFlow port stops queries or answers.
+	CodePortConfig = "port-config"
 	// CodeLinkDown: the link of the guest's interface is down.
 	CodeLinkDown = "link-down"
 	// CodeNoMeters: limits are not enforced by the switch.

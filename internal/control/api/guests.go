@@ -84,6 +84,8 @@ type Guest struct {
 	Hits *Hits `json:"hits,omitempty"`
 	// LinkDown is set while the link of the interface is down.
 	LinkDown bool `json:"link_down,omitempty"`
+	// PortConfig has PortNoReceive and PortNoForward if the OpenFlow port has such a config.
+	PortConfig []string `json:"port_config,omitempty"`
 	// DroppedARP is how many ARP packets of the guest OVN's port security has dropped since ovn-controller made its flows.
 	// It is left out if the last one is more than a minute ago.
 	DroppedARP uint64 `json:"dropped_arp_packets,omitempty"`
@@ -95,6 +97,12 @@ type Guest struct {
 	// DHCP is what the DHCP options of OVN announce to the guest; left out if they are not known.
 	DHCP *DHCP `json:"dhcp,omitempty"`
 }
+
+// Words for the config of an OpenFlow port, as in the command mod-port of ovs-ofctl(8).
+const (
+	PortNoReceive = "no-receive" // the switch drops what comes from the port
+	PortNoForward = "no-forward" // the switch drops what goes to the port
+)
 
 // The addresses that stand in for a guest of which the databases know none, such as a port with the addresses
 // "unknown", where a query of the guest is made up.

@@ -28,8 +28,8 @@ type Context struct {
 	Failure  *api.Failure
 	// Corefile is the path of the Corefile in force.
 	Corefile string
-	// Interface and Port are the local interface and the logical port of a guest.
-	Interface, Port string
+	// Bridge, Interface and Port are the bridge, the local interface and the logical port of a guest.
+	Bridge, Interface, Port string
 	// DHCPRow is the UUID of the guest's row in DHCP_Options.
 	DHCPRow string
 }
@@ -91,7 +91,7 @@ func FillGuest(g *api.Guest) {
 }
 
 func contextOfGuest(g *api.Guest) *Context {
-	c := &Context{Interface: g.Interface, Port: g.Port}
+	c := &Context{Bridge: g.Bridge, Interface: g.Interface, Port: g.Port}
 	if g.DHCP != nil {
 		c.DHCPRow = g.DHCP.Row
 	}
@@ -146,7 +146,7 @@ func fillIn(lines []string, c *Context) (all []string) {
 		match = "logical_port=" + shell.OVNString(c.Port)
 	}
 	values := [][2]string{
-		{"{about}", c.About}, {"{corefile}", c.Corefile}, {"{interface}", c.Interface}, {"{port}", c.Port}, {"{port-match}", match}, {"{dhcp-row}", c.DHCPRow},
+		{"{about}", c.About}, {"{corefile}", c.Corefile}, {"{bridge}", c.Bridge}, {"{interface}", c.Interface}, {"{port}", c.Port}, {"{port-match}", match}, {"{dhcp-row}", c.DHCPRow},
 	}
 	var words []string
 	for _, v := range values {

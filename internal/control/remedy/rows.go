@@ -14,7 +14,7 @@ type row struct {
 	// docs is PAGE#ANCHOR, from the root of the project.
 	docs string
 	text string
-	// commands are lines for a shell. {about}, {corefile}, {interface}, {port}, {dhcp-row} stand for a field
+	// commands are lines for a shell. {about}, {corefile}, {bridge}, {interface}, {port}, {dhcp-row} stand for a field
 	// of Context as a word of the shell, {port-match} for the condition on a Port_Binding of the port.
 	commands []string
 	// peer is the daemon behind a connection whose remedy depends on why it is down, see [connection].
@@ -105,6 +105,11 @@ var rows = []row{
 		code: api.CodeLinkDown, docs: guestDocs,
 		text:     "start the guest, and set the interface up in the guest and on the node",
 		commands: []string{"ovs-vsctl get Interface {interface} admin_state link_state", "ip -d link show {interface}"},
+	},
+	{
+		code: api.CodePortConfig, docs: guestDocs,
+		text:     "somebody has set this by `ovs-ofctl mod-port`: take it back",
+		commands: []string{"ovs-ofctl -O OpenFlow15 mod-port {bridge} {interface} receive", "ovs-ofctl -O OpenFlow15 mod-port {bridge} {interface} forward"},
 	},
 	{
 		code: api.CodeNoMeters, docs: "ofpunt/README.md#rate",
