@@ -92,6 +92,15 @@ func TestVerdicts(t *testing.T) {
 			explain: []string{api.CodeNotPunted, api.CodePortConfig}, doctor: []string{api.CodePortConfig, api.CodeNotPunted}, guests: []string{api.CodePortConfig},
 		},
 		{
+			name: "the flows of the bridge are deleted", guest: "red-vm1",
+			plant: func(x *explained) func() {
+				x.Node.OFCTL("del-flows", lab.Bridge)
+				return func() { x.Node.Restart("ovn-controller") }
+			},
+			explain: []string{api.CodeNotPunted, api.CodeNoFlows, api.CodeNotServed}, doctor: []string{api.CodeNotServed, api.CodeNoFlows, api.CodeNotPunted},
+			status: []string{api.CodeNotServed}, guests: []string{api.CodeNoFlows},
+		},
+		{
 			name: "an ACL on TCP", guest: "red-vm1", plant: acl("tcp.dst == 53"),
 			doctor: []string{api.CodeNotPunted},
 		},

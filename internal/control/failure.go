@@ -34,6 +34,8 @@ func causeOf(err error) string {
 		return api.CauseRefused
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
 		return api.CauseUnreachable
+	case errors.Is(err, errors.ErrUnsupported):
+		return api.CauseVersion
 	case isTLS(err):
 		return api.CauseTLS
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():

@@ -57,7 +57,7 @@ func (t *tracer) whyStopped(ctx context.Context, q *query, w *way, entry *uint8)
 		s.remedy = "look for who has made that flow, by its cookie"
 		s.commands = []string{"ovs-ofctl dump-flows " + shell.Word(g.Bridge) + " table=0"}
 	case table == physicalTable:
-		s.text, s.remedy = "the bridge does not know the port of the guest", "ovn-controller makes that flow once it has bound the port: see its log"
+		s.text, s.remedy = "the bridge does not know the port of the guest", "ovn-controller makes that flow once it has bound the port: see its log; restart it if somebody has deleted the flows of the bridge"
 	case table < firstIngressTable:
 		s.text, s.remedy = "a flow before OVN's pipeline drops it", "look for who has made that flow, by its cookie"
 	default:

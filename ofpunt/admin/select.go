@@ -37,14 +37,10 @@ func findGuest(all *api.Guests, word string) (g *api.Guest, unserved *api.Unserv
 			return nil, u, nil
 		}
 	}
-	return nil, nil, control.NotFound("%.80q: no guest of this node has this port, interface or address; expected one that `puntctl guests` lists%s", word, because(all.Errors))
-}
-
-func because(errs []string) string {
-	if len(errs) == 0 {
-		return ""
+	if len(all.Errors) > 0 { // the guest may be one of a bridge that is not served
+		return nil, nil, control.NotFound("%.80q is not known: %s", word, strings.Join(all.Errors, "; "))
 	}
-	return " (" + strings.Join(errs, "; ") + ")"
+	return nil, nil, control.NotFound("%.80q: no guest of this node has this port, interface or address; expected one that `puntctl guests` lists", word)
 }
 
 func ambiguous(word string, found []*api.Guest) error {
@@ -114,7 +110,11 @@ func (t *guestLister) showFlows(ctx context.Context, key placement.Key, out *api
 	slices.SortFunc(out.Flows, func(a, b api.GuestFlow) int {
 		return cmp.Or(cmp.Compare(a.Table, b.Table), cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Match, b.Match))
 	})
-	if punt == 0 {
+	switch {
+	case punt > 0:
+	case t.Waiting != "":
+		out.Findings = append(out.Findings, api.Problem{Code: api.CodeNotServed, About: t.Name, Text: "bridge " + t.Name + ": " + t.Waiting})
+	default:
 		out.Findings = append(out.Findings, api.Problem{
 			Code: api.CodeLease, About: t.Name, Text: "the punt is not in the switch: its lease has expired, and no query is punted",
 		})

@@ -118,6 +118,7 @@ func (t *bridgeStatus) lease() api.Lease {
 		ago := t.now.Sub(f.Probed).Seconds()
 		l.LastBeatSecondsAgo, l.Overdue = &ago, l.Overdue || ago > 2*l.BeatSeconds
 	}
+	l.Overdue = l.Overdue && !f.Waiting
 	if !f.Leased.IsZero() && lifetime > 0 {
 		left := max(0, f.Leased.Add(lifetime).Sub(t.now).Seconds())
 		l.LeftSeconds = &left

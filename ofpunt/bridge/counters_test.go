@@ -95,7 +95,7 @@ func TestCountWithoutSwitch(t *testing.T) {
 // The switch is asked once a second at most, whether it tells its counters or not, and at once by
 // another connection or of other flows. One who gives up does not spoil it for others.
 func TestCountIsKept(t *testing.T) {
-	const multipart, flowStats, refusal = 18, 1, 1
+	const multipart, description, flowStats, refusal = 18, 0, 1, 1
 	for _, refuses := range []bool{false, true} {
 		t.Run(fmt.Sprintf("refuses %v", refuses), func(t *testing.T) {
 			b := &Bridge{counter: newCounter()}
@@ -115,10 +115,12 @@ func TestCountIsKept(t *testing.T) {
 								return
 							}
 							kind := binary.BigEndian.Uint16(m[8:])
-							reply := punttest.Message(multipart+1, xid, append(slices.Clone(m[8:10]), make([]byte, 6+1056)...))
-							if kind == flowStats {
+							reply := punttest.Message(multipart+1, xid, append(slices.Clone(m[8:10]), make([]byte, 6)...)) // none of them
+							switch kind {
+							case description:
+								reply = punttest.Message(multipart+1, xid, append(slices.Clone(m[8:10]), make([]byte, 6+1056)...))
+							case flowStats:
 								asked.Add(1)
-								reply = punttest.Message(multipart+1, xid, append(slices.Clone(m[8:10]), make([]byte, 6)...))
 								if refuses {
 									reply = punttest.Message(refusal, xid, append([]byte{0, 1, 0, 5}, m[:n]...))
 								}

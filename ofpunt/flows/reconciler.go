@@ -94,12 +94,14 @@ type State struct {
 	// is when a probe has come back last, zero for never. Overdue is set while one does not.
 	Leased, Probed time.Time
 	Overdue        bool
+	// Waiting is set while something keeps the flows from being installed: then there are no probes.
+	Waiting bool
 }
 
 // State returns the state. Only the owner calls it.
 func (rec *Reconciler) State() State {
 	m := rec.machine
-	s := State{Yielding: m.Yielding(), Probed: m.probed, Overdue: m.lease.overdue}
+	s := State{Yielding: m.Yielding(), Probed: m.probed, Overdue: m.lease.overdue, Waiting: m.status == waiting}
 	if g := m.generation(); g != 0 {
 		s.Cookie = cookieOf(g)
 		if m.observed.hasLease(g) {

@@ -2,7 +2,10 @@
 
 package openflow
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // appendHello encodes a HELLO with the bitmap of the versions that we speak,
 // none of which is above 31 (OpenFlow 1.5.1, 7.5.1).
@@ -52,10 +55,30 @@ func negotiate(ours []Version, theirs uint32) (Version, error) {
 		}
 	}
 	if best == 0 {
-		return 0, fmt.Errorf("no common OpenFlow version: we speak %v, the switch has versions %#b", ours, theirs)
+		return 0, versionError{ours, theirs}
 	}
 	return best, nil
 }
+
+// versionError says that both sides have no common version. It is errors.ErrUnsupported.
+type versionError struct {
+	ours   []Version
+	theirs uint32 // bits by version
+}
+
+// Error implements error.
+func (e versionError) Error() string {
+	var theirs []Version
+	for v := range Version(32) {
+		if e.theirs>>v&1 != 0 && v > 0 {
+			theirs = append(theirs, v)
+		}
+	}
+	return fmt.Sprintf("no common OpenFlow version: puntdns speaks %v, the bridge speaks %v", e.ours, theirs)
+}
+
+// Is serves errors.Is.
+func (versionError) Is(target error) bool { return target == errors.ErrUnsupported }
 
 // appendEmpty encodes a message that has only a header, such as
 // BARRIER_REQUEST.

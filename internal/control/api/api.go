@@ -107,6 +107,8 @@ const (
 	CauseTimeout = "timeout"
 	// CauseUnreachable: there is no route, or a firewall rejects packets.
 	CauseUnreachable = "unreachable"
+	// CauseVersion: both ends have no common version of the protocol.
+	CauseVersion = "version"
 	// CauseTLS: the handshake has failed, or a certificate is not valid.
 	CauseTLS = "tls"
 	// CauseOther is any other.

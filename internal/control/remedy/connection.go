@@ -46,6 +46,9 @@ func connection(r *row, c *Context) Remedy {
 	case cause == api.CauseTimeout || cause == api.CauseUnreachable:
 		out.Text = "no packet comes back: a firewall between this node and the database, or no route"
 		out.Commands = reach(c.Endpoint)
+	case cause == api.CauseVersion:
+		out.Text = "have the bridge speak OpenFlow 1.5 or 1.3, too"
+		out.Commands = fillIn([]string{"ovs-vsctl get Bridge {about} protocols", "ovs-vsctl add Bridge {about} protocols OpenFlow13 OpenFlow15"}, c)
 	case cause == api.CauseTLS:
 		out.Docs = certificateDocs
 		out.Text = "the certificates do not fit: one CA has to have signed the certificates of both ends, and both have to be valid now; with tls_servername, the server's certificate has to have that host name"

@@ -72,7 +72,7 @@ var rows = []row{
 	},
 	{
 		code: api.CodeLease, docs: "docs/alerts.md#puntdnsleaselapsed",
-		text:     "the switch is too busy, or stopped: queries go to their destination until it answers",
+		text:     "see whether the switch is busy or stopped: queries go to their destination until it answers a probe",
 		commands: []string{"ovs-appctl -t ovs-vswitchd upcall/show", "top -b -n 1 -p $(pidof ovs-vswitchd)"},
 	},
 	{code: api.CodeNotServed, docs: "docs/alerts.md#puntdnsnotready", without: "the text of the problem is the reason, and there are many"},
