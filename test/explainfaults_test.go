@@ -293,6 +293,10 @@ func faults(x *explained, loose, second *lab.Guest) []fault {
 			want: []string{"the config of the guest's OpenFlow port is no-receive, in table 0: ", "[not-punted]\n", "[port-config]\n", "mod-port br-int "}, never: "does not know the port",
 		},
 		{
+			name: "an upstream that is no resolver", plant: referring, args: []string{"red-vm1", "www.example.net"}, status: 1,
+			want: []string{": NOERROR\n", "not well: upstream " + up + " refers to other servers", "[upstream]\n", "dig @127.0.0.53 -p "}, never: "[no-type]",
+		},
+		{
 			name: "an upstream that truncates, and takes no TCP", plant: truncating, args: []string{"red-vm1", "large.example.org"}, status: 1,
 			want: []string{": NOERROR\n", "[truncated]\n", "not well: over TCP, which the guest uses next: upstream " + up + " does not answer: ", "[upstream]\n"},
 		},
@@ -392,6 +396,16 @@ func slowing(x *explained) func() {
 	x.upstream.SetHandler(dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
 		time.Sleep(1100 * time.Millisecond) // what is slow is measured in time
 		_ = w.WriteMsg(new(dns.Msg).SetRcode(q, dns.RcodeNameError))
+	}))
+	return func() { x.upstream.SetHandler(nil) }
+}
+
+// referring has the upstream refer to the servers of a zone, as one that serves other zones only.
+func referring(x *explained) func() {
+	x.upstream.SetHandler(dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
+		m := new(dns.Msg).SetReply(q)
+		m.Ns = []dns.RR{&dns.NS{Hdr: dns.RR_Header{Name: "net.", Rrtype: dns.TypeNS, Class: dns.ClassINET, Ttl: 60}, Ns: "a.gtld-servers.net."}}
+		_ = w.WriteMsg(m)
 	}))
 	return func() { x.upstream.SetHandler(nil) }
 }

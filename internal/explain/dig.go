@@ -11,6 +11,8 @@ import (
 	"github.com/puntdns/puntdns/internal/shell"
 )
 
+const dnsOverTLS = 853 // RFC 7858, section 3.1
+
 // DigAt returns the command that asks the upstream at an address the question of r. It returns none for an
 // upstream of DNS over HTTPS.
 func DigAt(address string, r *dns.Msg) []string {
@@ -18,6 +20,9 @@ func DigAt(address string, r *dns.Msg) []string {
 	if err != nil || len(r.Question) == 0 {
 		return nil
 	}
-	q := r.Question[0]
-	return []string{fmt.Sprintf("dig @%s -p %d %s %s", a.Addr(), a.Port(), shell.Word(q.Name), dns.Type(q.Qtype))}
+	q, tls := r.Question[0], ""
+	if a.Port() == dnsOverTLS {
+		tls = "+tls +tls-ca "
+	}
+	return []string{fmt.Sprintf("dig %s@%s -p %d %s %s", tls, a.Addr(), a.Port(), shell.Word(q.Name), dns.Type(q.Qtype))}
 }

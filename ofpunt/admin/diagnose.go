@@ -181,11 +181,23 @@ func (q *explainedQuery) diagnoseAnswer(v *punt.TestResult, r *explain.Report) {
 		out.find(api.CodeNoData, fmt.Sprintf("%s does not exist for port %s of switch %s, says %s", q.subject(v.Answer), out.Guest.Port, cmp.Or(out.Guest.Switch, "unknown"), whoAnswered(r)), remedy)
 	case v.Answer.Rcode != dns.RcodeSuccess:
 		q.diagnoseError(v, r)
+	case !isGood(v.Answer) && isReferral(v.Answer) && upstreamOf(r, r.Answered) != "":
+		upstream := upstreamOf(r, r.Answered)
+		out.find(api.CodeUpstream, fmt.Sprintf("upstream %s refers to other servers and has no answer: it does not resolve names of other zones", upstream), "name a resolver in forward",
+			explain.DigAt(upstream, v.Answer)...)
 	case !isGood(v.Answer):
 		out.find(api.CodeNoType, fmt.Sprintf("%s exists, but has no record of type %s, says %s", q.subject(v.Answer), out.Question.Type, whoAnswered(r)), otherFamily[out.Question.Type])
 	case v.Answer.Truncated:
 		out.find(api.CodeTruncated, "the records do not fit into an answer over UDP, so the guest asks again over TCP", "")
 	}
+}
+
+// isReferral reports whether an answer only names the servers of a zone (RFC 2308, section 2.2).
+func isReferral(m *dns.Msg) bool {
+	is := func(rrtype uint16) bool {
+		return slices.ContainsFunc(m.Ns, func(rr dns.RR) bool { return rr.Header().Rrtype == rrtype })
+	}
+	return m.Rcode == dns.RcodeSuccess && !m.Authoritative && len(m.Answer) == 0 && is(dns.TypeNS) && !is(dns.TypeSOA)
 }
 
 // otherFamily says what to do about a name without addresses of one family.

@@ -12,6 +12,7 @@ import (
 
 var (
 	errEmptyName  = errors.New("it is empty")
+	errSpace      = errors.New("it begins or ends with white space")
 	errHalfEscape = errors.New("it is no domain name: it ends within an escape")
 )
 
@@ -19,6 +20,9 @@ var (
 func presentation(name string) (string, error) {
 	if name == "" || name == "." {
 		return "", errEmptyName
+	}
+	if strings.TrimSpace(name) != name {
+		return "", errSpace
 	}
 	if endsInEscape(name) {
 		return "", errHalfEscape // PackDomainName would drop the last label

@@ -34,6 +34,8 @@ func TestCanonical(t *testing.T) {
 		{"trailing dots", "a..", ""},
 		{"label too long", long + "a", ""},
 		{"name too long", long + "." + long + "." + long + "." + long[:62], ""},
+		{"space at the end", "db.internal ", ""},
+		{"space at the begin", " db.internal", ""},
 		{"half an escape", `a\`, ""},
 		{"escaped dot at the end", `a\.`, `a\..`},
 		{"backslash at the end", `a\\`, `a\\.`},
