@@ -155,6 +155,7 @@ func (n split) corefile(properties string) string {
     }
     forward . ` + n.dead.Addr + `
     prometheus ` + metricsAddr + `
+    pprof ` + wireProfile + `
     ready ` + readyAddr + ` {
         monitor continuously
     }
@@ -287,6 +288,7 @@ func TestNeighbourAsksTheDead(t *testing.T) {
 		}
 		idle := 64 * float64(runtime.GOMAXPROCS(0)) // workers that wait for the next query
 		n.l.Eventually("the level of before", func() error {
+			s.collectGarbage(wireProfile)
 			u := s.usage()
 			if u.goroutines > quiet.goroutines+idle+20 || u.files > quiet.files+20 ||
 				round > 0 && u.memory > 2*once.memory {
