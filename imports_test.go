@@ -54,7 +54,7 @@ internal/ovn/topology: internal/origin internal/ovn internal/ovn/names internal/
 internal/ovsdb: internal/endpoint
 internal/ovsdb/ovsdbtest: internal/testkit
 internal/ovsdb/rows: internal/ovsdb # it knows no schema
-internal/plugincfg:
+internal/plugincfg: internal/plugincfg/traits
 internal/plugincfg/traits:
 internal/precheck: internal/corefile internal/plugincfg/traits plugin/private caddy coredns coredns-log
 internal/process: coredns-log

@@ -5,6 +5,8 @@ package plugincfg
 import (
 	"fmt"
 	"slices"
+
+	"github.com/puntdns/puntdns/internal/plugincfg/traits"
 )
 
 // deniesZones is why private stands below the plugins that have zones.
@@ -25,6 +27,17 @@ var orders = []struct{ first, then, why string }{
 	{"transfer", "cache", "cache would give all records of a transfer one TTL"},
 	{"private", "forward", "an upstream would be asked for private names"},
 	{"private", "passthrough", "the guest's server would be asked for private names"},
+}
+
+// BehindForward returns the plugins of no row of package traits that stand behind forward in a list of directives.
+// They get only the queries that forward leaves to them, which with `forward .` are none.
+func BehindForward(names []string) (behind []string) {
+	for _, name := range names[slices.Index(names, "forward")+1:] {
+		if _, known := traits.Of(name); !known && slices.Contains(names, "forward") {
+			behind = append(behind, name)
+		}
+	}
+	return behind
 }
 
 // CheckOrder returns an error for an order of directives in which tenants are not kept apart, or

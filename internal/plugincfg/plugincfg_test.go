@@ -53,6 +53,18 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
+func TestBehindForward(t *testing.T) {
+	for names, want := range map[string]string{
+		"hello ovnhosts forward passthrough whoami": "",
+		"forward hello whoami other":                "hello other",
+		"ovnhosts hello":                            "",
+	} {
+		if got := strings.Join(BehindForward(strings.Fields(names)), " "); got != want {
+			t.Errorf("%s: %q, want %q", names, got, want)
+		}
+	}
+}
+
 func TestCheckOrder(t *testing.T) {
 	for _, tt := range []struct{ name, names, want string }{
 		{"none", "", ""},

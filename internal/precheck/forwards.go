@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/coredns/caddy"
 	"github.com/coredns/caddy/caddyfile"
 	"github.com/coredns/coredns/plugin"
 
 	"github.com/puntdns/puntdns/internal/corefile"
+	"github.com/puntdns/puntdns/internal/plugincfg/traits"
 	"github.com/puntdns/puntdns/plugin/private"
 )
 
@@ -50,12 +52,41 @@ func resolvConfs(path string, b *caddyfile.ServerBlock) (warnings []string) {
 	return warnings
 }
 
-// forwardLine is a forward of a server block: where it stands, for which zone it is and whom it asks, as
-// the Corefile has that.
+// behindForward warns of plugins that get no query, as a forward for all names of the block comes before them.
+func behindForward(path string, b *caddyfile.ServerBlock) (warnings []string) {
+	directives := caddy.ValidDirectives(ServerType) // in the order in which a query passes them
+	behind := directives[slices.Index(directives, "forward")+1:]
+	for _, f := range forwardsOf(path, b) {
+		if !f.takesAll(zonesOf(b)) {
+			continue
+		}
+		for _, directive := range behind {
+			for _, at := range positionsOf(path, []caddyfile.ServerBlock{*b}, directive) {
+				if !traits.Has(directive, traits.PassesOn) {
+					warnings = append(warnings, fmt.Sprintf("%s - %s: it gets no query, as forward %s comes before it, whatever the order of their lines", at, directive, f.from))
+				}
+			}
+		}
+	}
+	return warnings
+}
+
+// takesAll reports whether forward leaves no query for some zones to the plugins behind it.
+func (f *forwardLine) takesAll(zones []string) bool {
+	if slices.Contains(f.properties, "except") || slices.Contains(f.properties, "next") {
+		return false
+	}
+	from := plugin.Host(f.from).NormalizeExact()
+	return !slices.ContainsFunc(zones, func(zone string) bool { return plugin.Zones(from).Matches(zone) == "" })
+}
+
+// forwardLine is a forward of a server block: where it stands, for which zone it is, whom it asks, and the names
+// of its properties.
 type forwardLine struct {
-	at   corefile.Position
-	from string
-	to   []string
+	at         corefile.Position
+	from       string
+	to         []string
+	properties []string
 }
 
 // forwardsOf returns the forwards of a server block of the file.
@@ -67,6 +98,7 @@ func forwardsOf(path string, b *caddyfile.ServerBlock) (all []forwardLine) {
 			f.from, f.to = args[0], args[1:]
 		}
 		for d.NextBlock() {
+			f.properties = append(f.properties, d.Val())
 			d.RemainingArgs()
 		}
 		all = append(all, f)

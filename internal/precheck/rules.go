@@ -29,6 +29,7 @@ var rules = []func(*reading) []string{
 	lostQuotes,
 	eachBlock(privateForwards),
 	eachBlock(resolvConfs),
+	eachBlock(behindForward),
 	eachBlock(uselessFallthroughs),
 	eachBlock(oddZones),
 	eachBlock(unusedKeys),

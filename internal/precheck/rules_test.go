@@ -54,6 +54,11 @@ func TestRules(t *testing.T) {
 		{"a resolver of one zone", "corp.example {\n    forward . 192.0.2.1\n}\n", nil},
 		{"a resolver that forwards one zone", ". {\n    forward corp.example 192.0.2.1\n}\n", nil},
 		{"a resolver for guests", ". {\n    ofpunt br-int\n    forward . 192.0.2.1\n}\n", nil},
+		{"a plugin behind forward", "a.test {\n    whoami\n    forward . 192.0.2.1\n}\n", []string{"CONF:2 - whoami: "}},
+		{"a plugin behind forward for its zone", "a.test {\n    forward test 192.0.2.1\n    whoami\n}\n", []string{"CONF:3 - whoami: "}},
+		{"a plugin behind forward for another zone", "a.test {\n    forward b.a.test 192.0.2.1\n    whoami\n}\n", nil},
+		{"a plugin behind forward with exceptions", "a.test {\n    forward . 192.0.2.1 {\n        except b.a.test\n    }\n    whoami\n}\n", nil},
+		{"a plugin behind forward for another rcode", "a.test {\n    forward . 192.0.2.1 {\n        next NXDOMAIN\n    }\n    whoami\n}\n", nil},
 		{"a socket beside ofpunt", "a.test {\n    ofpunt br-int\n}\nb.test {\n    whoami\n}\n", []string{"CONF:5: the server block b.test "}},
 		{"a socket without ofpunt anywhere", "b.test {\n    whoami\n}\n", nil},
 

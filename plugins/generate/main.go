@@ -35,5 +35,12 @@ func generate(from, to, pkg string) error {
 	if err != nil {
 		return err
 	}
+	all, err := plugincfg.Parse(from, text)
+	if err != nil {
+		return err
+	}
+	for _, name := range plugincfg.BehindForward(plugincfg.Names(all)) {
+		fmt.Fprintf(os.Stderr, "%s: warning: %s is behind forward, so it gets no query in a block with `forward .`; put its line before cache, or before forward\n", from, name)
+	}
 	return os.WriteFile(to, source, 0o644)
 }

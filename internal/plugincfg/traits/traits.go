@@ -76,13 +76,14 @@ var table = map[string]Trait{
 	"whoami":       0,
 	"view":         PassesOn | ReadsLabels | ComputesLabels, // in its expressions
 
-	"trace":    PassesOn,
-	"geoip":    PassesOn,
-	"dnssec":   PassesOn,
-	"grpc":     Recurses,
-	"unbound":  Recurses,
-	"fanout":   Recurses,
-	"recursor": Recurses,
+	"trace":     PassesOn,
+	"geoip":     PassesOn,
+	"dnssec":    PassesOn,
+	"grpc":      Recurses,
+	"unbound":   Recurses,
+	"fanout":    Recurses,
+	"recursor":  Recurses,
+	"alternate": Recurses, // if the plugin behind it answers with some rcode
 }
 
 // Of returns the traits of a plugin, and reports whether there is a row for it.
