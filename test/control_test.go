@@ -390,7 +390,7 @@ func controlDoctor(t *testing.T, c *controlled) {
 	c.Eventually("what doctor says", func() error {
 		out, _, status = c.operator.run("doctor", target, "red")
 		for _, want := range []string{
-			"port red-vm1: DHCP tells it to ask 192.0.2.53",
+			"port red-vm1: DHCP announces dns_server 192.0.2.53 to the guest, and none",
 			"port red-vm1: it has no route to 169.254.169.254: its DHCP options have neither router nor classless_static_route",
 			"port red-vm1: queries to 169.254.169.254 over UDP are dropped before the punt: an ACL drops it (row ",
 			"ovn-trace --ct=new ",

@@ -357,7 +357,7 @@ func faults(x *explained, loose, second *lab.Guest) []fault {
 		},
 		{
 			name: "DHCP tells another server", plant: plantDHCP, args: []string{"red-vm1", "db.internal"}, status: 1,
-			want: []string{": NOERROR 10.0.1.101\n", "not well: DHCP tells the guest to ask 9.9.9.9, and none of that is a resolver address of it, which are 169.254.169.254:53 [fd00::254]:53", "[not-announced]\n", "announce a resolver address", "ovn-nbctl list DHCP_Options ", "warning: DHCP gives the guest no route to 169.254.169.254: its DHCP options have neither router nor classless_static_route", "[no-route]\n"},
+			want: []string{": NOERROR 10.0.1.101\n", "not well: DHCP announces dns_server 9.9.9.9 to the guest, and none of these is a resolver address of the guest (169.254.169.254:53 [fd00::254]:53)", "[not-announced]\n", "announce a resolver address", "ovn-nbctl list DHCP_Options ", "warning: DHCP gives the guest no route to 169.254.169.254: its DHCP options have neither router nor classless_static_route", "[no-route]\n"},
 		},
 		{
 			name: "a loop", args: []string{"red-vm1", "www.looped.example"}, status: 1,

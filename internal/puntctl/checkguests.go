@@ -47,29 +47,19 @@ func (d *diagnosis) guests(s *api.Status, all *api.Guests, named bool) {
 	}
 	d.owned(all.Guests)
 	if unread > 0 && !slices.ContainsFunc(s.Databases, func(db api.Database) bool { return db.Name == "OVN_Northbound" }) {
-		d.add(finding{Level: levelNote, About: "DHCP", Text: "what guests are told is not known here, as ovnhosts does not read Northbound",
+		d.add(finding{Level: levelNote, About: "DHCP", Text: "puntdns does not know what DHCP announces to guests, as ovnhosts does not read Northbound",
 			Remedy: "their dns_server has to be a resolver address, and they need a route to it", Commands: []string{"ovn-nbctl list DHCP_Options"}})
 	}
 }
 
-// dhcp checks whether DHCP names puntdns as the resolver of a guest, and gives the guest a route to it.
+// dhcp checks whether DHCP gives a guest a route to the resolver addresses that it announces, or to the first one.
 func (d *diagnosis) dhcp(g *api.Guest) {
 	resolvers := resolversOf(g)
 	if len(resolvers) == 0 {
 		return // DHCP has no resolver address to name
 	}
-	told := addressesIn(g.DHCP.DNSServer)
-	asked := slices.DeleteFunc(slices.Clone(told), func(a netip.Addr) bool { return !slices.Contains(resolvers, a) })
+	asked := slices.DeleteFunc(addressesIn(g.DHCP.DNSServer), func(a netip.Addr) bool { return !slices.Contains(resolvers, a) })
 	if len(asked) == 0 {
-		text := "DHCP tells it no dns_server"
-		if len(told) > 0 {
-			text = "DHCP tells it to ask " + g.DHCP.DNSServer + ", where it is not answered here"
-		}
-		f := finding{
-			Level: levelProblem, About: "port " + g.Port, Text: text + "; its resolver addresses are " + strings.Join(g.Resolvers, " "),
-			Commands: []string{setOptions(g.DHCP) + `options:dns_server='"{` + resolvers[0].String() + `}"'`},
-		}
-		d.add(remedied(f, api.CodeNotAnnounced, &remedy.Context{}))
 		asked = resolvers[:1]
 	}
 	for _, a := range asked {

@@ -360,7 +360,7 @@ func guestNode(e *api.Explanation) *node {
 	}
 	n.addf("resolver addresses %s", strings.Join(g.Resolvers, " "))
 	if g.DHCP != nil {
-		n.addf("DHCP tells it dns_server %s, domain_name %s", cmp.Or(g.DHCP.DNSServer, "none"), cmp.Or(g.DHCP.DomainName, "none"))
+		n.addf("DHCP announces dns_server %s, domain_name %s", cmp.Or(g.DHCP.DNSServer, "none"), cmp.Or(g.DHCP.DomainName, "none"))
 	}
 	return n
 }

@@ -25,7 +25,6 @@ import (
 func (q *explainedQuery) diagnose(v *punt.TestResult, r *explain.Report) {
 	out := q.out
 	resumed := v.Outcome.Result == metric.Resumed
-	q.diagnoseAnnounced()
 	isRule := slices.ContainsFunc(r.Findings, func(f explain.Finding) bool { return f.Code == explain.Policy })
 	if r.Cached != r.Below && !isRule { // the guest gets what the rule makes of the stored answer
 		out.find(api.CodeCached, fmt.Sprintf("the guest gets what was stored in cache: %s; a new query would get: %s", r.Cached, r.Below), "")
@@ -142,22 +141,6 @@ func (q *explainedQuery) diagnoseFound(f explain.Finding) {
 		f.Commands = append(slices.Clone(f.Commands), "ovs-vsctl get Interface "+shell.Word(out.Guest.Interface)+" external_ids:iface-id    # the port of the guest's interface")
 	}
 	out.find(f.Code, f.Text, f.Remedy, f.Commands...)
-}
-
-// diagnoseAnnounced finds that DHCP announces other servers than the resolver addresses, unless the operator
-// has named the server.
-func (q *explainedQuery) diagnoseAnnounced() {
-	g := &q.out.Guest
-	told := announced(g)
-	if q.serverGiven || len(told) == 0 || slices.Contains(g.Resolvers, "any") {
-		return
-	}
-	for _, a := range told {
-		if isResolver(g, a) {
-			return
-		}
-	}
-	q.out.find(api.CodeNotAnnounced, fmt.Sprintf("DHCP tells the guest to ask %s, and none of that is a resolver address of it, which are %s: unless it was told otherwise by hand, its queries do not come here", g.DHCP.DNSServer, strings.Join(g.Resolvers, " ")), "")
 }
 
 func sameAddress(resolver string, a netip.Addr) bool {

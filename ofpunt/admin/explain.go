@@ -36,7 +36,7 @@ import (
 var effects = []string{
 	"nothing was sent to the guest, and nothing is stored in cache",
 	"log, audit, errors, prometheus and the plugin dnstap have not seen the query, and it counts against no limit of the guest",
-	"plugins of CoreDNS that have counters of their own, such as cache, template and forward, have counted it, and forward tells dnstap what it asks",
+	"plugins of CoreDNS that have counters of their own, such as cache, template and forward, have counted it, and forward reports its queries to dnstap",
 }
 
 func badRequest(format string, args ...any) error {
@@ -130,7 +130,12 @@ func (a *answers) explain(ctx context.Context, parameters url.Values) (any, erro
 		out.showUnserved(unserved, a.bindingProblem(unserved.Bridge))
 	} else {
 		out.Guest = *g
-		out.Findings = append(out.Findings, g.Problems...)
+		for _, p := range g.Problems {
+			// The guest may ask a server that was given by hand, and with no announced server it has to.
+			if p.Code != api.CodeNotAnnounced || !w.server.IsValid() && len(announced(g)) > 0 {
+				out.Findings = append(out.Findings, p)
+			}
+		}
 		if returned, err = a.ask(ctx, &w, out); err != nil {
 			return nil, err
 		}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/internal/control/remedy"
+	"github.com/puntdns/puntdns/internal/shell"
+	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/punt"
 	"github.com/puntdns/puntdns/ofpunt/refusals"
 )
@@ -21,38 +23,41 @@ import (
 var guestProblems = []struct {
 	code string
 	find func(g *api.Guest) string
+	// commands returns commands before the commands of the remedy, nil for none.
+	commands func(g *api.Guest) []string
 }{
-	{api.CodeNoFlows, func(g *api.Guest) string {
+	{code: api.CodeNoFlows, find: func(g *api.Guest) string {
 		if g.Hits == nil || g.Hits.Flows > 0 {
 			return ""
 		}
 		return "the switch has no flow of this guest, so none of its queries is punted"
 	}},
-	{api.CodeLinkDown, func(g *api.Guest) string {
+	{code: api.CodeLinkDown, find: func(g *api.Guest) string {
 		if !g.LinkDown {
 			return ""
 		}
 		return fmt.Sprintf("the link of interface %s is down, so the guest can neither ask nor be answered", g.Interface)
 	}},
-	{api.CodePortConfig, func(g *api.Guest) string {
+	{code: api.CodePortConfig, find: func(g *api.Guest) string {
 		if len(g.PortConfig) == 0 {
 			return ""
 		}
 		return fmt.Sprintf("OpenFlow port %d of the guest has the config %s, so the switch drops %s", g.InPort, strings.Join(g.PortConfig, " and "), dropsByConfig(g.PortConfig))
 	}},
-	{api.CodeOverLimit, func(g *api.Guest) string {
+	{code: api.CodeOverLimit, find: func(g *api.Guest) string {
 		if len(g.Refused) == 0 {
 			return ""
 		}
 		return "limits have refused queries of the guest within the last minute: " + refusedText(g.Refused)
 	}},
-	{api.CodePortSecurity, func(g *api.Guest) string {
+	{code: api.CodePortSecurity, find: func(g *api.Guest) string {
 		if g.DroppedARP == 0 {
 			return ""
 		}
 		return fmt.Sprintf("OVN's port security has dropped ARP packets of the guest within the last minute, %d since its flows were made: the guest uses, or probes, an IPv4 address that its logical port may not use", g.DroppedARP)
 	}},
-	{api.CodeFirstServer, func(g *api.Guest) string {
+	{code: api.CodeNotAnnounced, find: notAnnounced, commands: announce},
+	{code: api.CodeFirstServer, find: func(g *api.Guest) string {
 		all := announced(g)
 		first := slices.IndexFunc(all, func(a netip.Addr) bool { return isResolver(g, a) })
 		if first < 1 { // the first server is one, or no server is: that has a code of its own
@@ -65,11 +70,44 @@ var guestProblems = []struct {
 // addProblems adds the problems of guestProblems to a guest.
 func addProblems(g *api.Guest) {
 	for _, p := range guestProblems {
-		if text := p.find(g); text != "" {
-			g.Problems = append(g.Problems, api.Problem{Code: p.code, About: g.Port, Text: text})
+		text := p.find(g)
+		if text == "" {
+			continue
 		}
+		found := api.Problem{Code: p.code, About: g.Port, Text: text}
+		if p.commands != nil {
+			found.Commands = p.commands(g)
+		}
+		g.Problems = append(g.Problems, found)
 	}
 	remedy.FillGuest(g)
+}
+
+// notAnnounced says that DHCP does not announce a resolver address, "" if it does, or if its options are not known.
+func notAnnounced(g *api.Guest) string {
+	all := announced(g)
+	switch {
+	case g.DHCP == nil || !firstResolver4(g).IsValid() || slices.ContainsFunc(all, func(a netip.Addr) bool { return isResolver(g, a) }):
+		return ""
+	case len(all) == 0:
+		return fmt.Sprintf("DHCP announces no dns_server to the guest; its resolver addresses are %s", strings.Join(g.Resolvers, " "))
+	}
+	return fmt.Sprintf("DHCP announces dns_server %s to the guest, and none of these is a resolver address of the guest (%s)", g.DHCP.DNSServer, strings.Join(g.Resolvers, " "))
+}
+
+// announce returns the command that has DHCP announce a resolver address.
+func announce(g *api.Guest) []string {
+	return []string{"ovn-nbctl set DHCP_Options " + shell.Word(g.DHCP.Row) + ` options:dns_server='"{` + firstResolver4(g).String() + `}"'`}
+}
+
+// firstResolver4 returns the first IPv4 resolver address with port 53, the zero Addr for none.
+func firstResolver4(g *api.Guest) netip.Addr {
+	for _, r := range g.Resolvers {
+		if a, err := netip.ParseAddrPort(r); err == nil && a.Addr().Is4() && a.Port() == placement.DNSPort {
+			return a.Addr()
+		}
+	}
+	return netip.Addr{}
 }
 
 // dropsByConfig returns what the switch drops by the config of a port.

@@ -17,15 +17,25 @@ func TestGuestProblems(t *testing.T) {
 		"":                   {Interface: "tap1", Port: "vm1", Hits: &api.Hits{Flows: 1}},
 		api.CodeNoFlows:      {Interface: "tap1", Port: "vm1", Hits: &api.Hits{}},
 		api.CodeFirstServer:  {Interface: "tap1", Port: "vm1", Resolvers: []string{"169.254.169.254:53"}, DHCP: &api.DHCP{DNSServer: "{9.9.9.9, 169.254.169.254}"}},
+		api.CodeNotAnnounced: {Interface: "tap1", Port: "vm1", Resolvers: []string{"[fd00::254]:53", "169.254.169.254:53"}, DHCP: &api.DHCP{Row: "1", DNSServer: "9.9.9.9"}},
 		api.CodePortConfig:   {Bridge: "br-int", Interface: "tap1", Port: "vm1", PortConfig: []string{api.PortNoForward}},
 		api.CodePortSecurity: {Interface: "tap1", Port: "vm1", DroppedARP: 3},
 		api.CodeLinkDown:     {Interface: "tap1", Port: "vm1", LinkDown: true},
 		api.CodeOverLimit:    {Interface: "tap1", Port: "vm1", Refused: map[string]uint64{"rate": 7, "overload": 1}},
 	}
-	for _, none := range []string{"", "169.254.169.254", "{169.254.169.254, 9.9.9.9}", "9.9.9.9"} {
+	for _, none := range []string{"169.254.169.254", "{169.254.169.254, 9.9.9.9}"} {
 		g := api.Guest{Resolvers: []string{"169.254.169.254:53"}, DHCP: &api.DHCP{DNSServer: none}}
 		if addProblems(&g); g.Problems != nil {
 			t.Errorf("dns_server %s: %+v", none, g.Problems)
+		}
+	}
+	silent := api.Guest{Resolvers: []string{"169.254.169.254:53"}, DHCP: &api.DHCP{}}
+	if addProblems(&silent); len(silent.Problems) != 1 || silent.Problems[0].Code != api.CodeNotAnnounced {
+		t.Errorf("no dns_server: %+v", silent.Problems)
+	}
+	for _, g := range []api.Guest{{Resolvers: []string{"any"}, DHCP: &api.DHCP{}}, {Resolvers: []string{"[fd00::254]:53"}, DHCP: &api.DHCP{}}, {Resolvers: []string{"169.254.169.254:53"}}} {
+		if addProblems(&g); g.Problems != nil {
+			t.Errorf("%+v", g)
 		}
 	}
 	for code, g := range cases {

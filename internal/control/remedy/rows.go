@@ -189,7 +189,7 @@ var rows = []row{
 	},
 	{
 		code: api.CodeNoRoute, docs: guestDocs, note: true,
-		text: "give the guest a route; a client that is told classless_static_route takes no router besides (RFC 3442), so its default route has to be there too",
+		text: "give the guest a route; a client that gets classless_static_route ignores router (RFC 3442), so its default route has to be there too",
 	},
 	{
 		code: api.CodeUpstream, docs: outerDocs,
