@@ -35,6 +35,8 @@ func TestFailClosed(t *testing.T) {
 	const server, elsewhere = "10.0.0.12", "10.0.1.30"
 	n.peer.ServeDNS(server+":53", serverRecords...)
 	n.guest("green-server", 30).ServeDNS(elsewhere+":53", serverRecords...)
+	const other = "br-other"
+	n.Node.VSCTL("add-br", other, "--", "set", "Bridge", other, "datapath_type="+n.Datapath)
 	n.Sync()
 	for _, mode := range []struct{ name, address, fall, behind, alive string }{
 		{"service", server, "", "", "NXDOMAIN"},
@@ -95,6 +97,13 @@ func TestFailClosed(t *testing.T) {
 			n.plug(n.vm)
 			n.Node.VSCTL("wait-until", "Interface", n.vm.NodePort, "external_ids:ovn-installed=true")
 			n.comes(t, "the drop comes with the guest", func() bool { return len(n.closedDrops()) == 1 })
+			served()
+
+			moved := replaced(t, closed, "ofpunt "+lab.Bridge, "ofpunt "+other)
+			s.reload(corefile(n.Lab, replaced(t, moved, "$MGMT", strings.Replace(n.Node.OpenFlow, lab.Bridge, other, 1))))
+			n.comes(t, "no flow is left of a bridge that is given up", func() bool { return len(n.dumpOurs()) == 0 })
+			s.reload(corefile(n.Lab, closed))
+			s.ready(200)
 			served()
 
 			s.reload(corefile(n.Lab, replaced(t, closed, "fail closed", "fail open")))
