@@ -176,12 +176,12 @@ func (in *instance) stop() error {
 }
 
 // shutDown drains and closes this instance's servers, and the bridges for which successor has no server. A nil
-// successor has none.
+// successor has none: the process ends, and closed guests wait for the next process.
 func (in *instance) shutDown(successor *instance) {
 	var wg sync.WaitGroup
 	for _, s := range in.servers {
 		wg.Go(func() {
-			running.bridges.Stop(s.Server, successor == nil || !successor.has(s.Options.Name))
+			running.bridges.Stop(s.Server, successor == nil || !successor.has(s.Options.Name), successor == nil)
 		})
 	}
 	wg.Wait()

@@ -376,6 +376,9 @@ func (q *explainedQuery) show(v *punt.TestResult, r explain.Report) {
 	}
 	canonical, _ := names.Canonical(strings.TrimSuffix(q.name, "."))
 	out.Without = withoutPuntdns(q.srv, network, canonical, out.Question.Type, q.server, q.tcp)
+	if rules := q.srv.Guests(); v.IsResolver && !(q.tcp && rules.Hijack()) && rules.FailsClosed(rules.LimitOf(&v.Origin)) {
+		out.Without = "the switch drops the query, as the guest has `fail closed` in ofpunt"
+	}
 	switch {
 	case !v.Identified || v.Origin.Port != "" && out.Guest.Port != "" && v.Origin.Port != out.Guest.Port:
 		out.Unasked = "it would not be known whose query it is"

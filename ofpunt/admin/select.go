@@ -100,6 +100,8 @@ func (t *guestLister) showFlows(ctx context.Context, key placement.Key, out *api
 			continue
 		case role == placement.RoleLimit:
 			told.For = "limit"
+		case role == placement.RoleClosed:
+			told.For = "closed"
 		case role == placement.RoleNeighbor:
 			told.For = "neighbor"
 		default:

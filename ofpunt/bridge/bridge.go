@@ -103,9 +103,8 @@ type Bridge struct {
 
 	// wake wakes the session after a change of the server or of the view of the local database.
 	wake chan struct{} // capacity 1
-	// withdraw has the session withdraw the flows. The session closes the received channel when they are
-	// gone.
-	withdraw chan chan struct{}
+	// withdraw has the session withdraw the flows.
+	withdraw chan withdrawal
 	// ctx is of all goroutines of the bridge, which done counts.
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -139,7 +138,7 @@ func newBridge(name string, feed *watch.Feed, accepted *acceptedConns) *Bridge {
 	ctx, cancel := context.WithCancel(context.Background())
 	b := &Bridge{
 		name: name, tally: metric.NewTally(name), cancel: cancel, ctx: ctx, controllerID: newControllerID(),
-		wake: make(chan struct{}, 1), withdraw: make(chan chan struct{}), counter: newCounter(), feed: feed, accepted: accepted,
+		wake: make(chan struct{}, 1), withdraw: make(chan withdrawal), counter: newCounter(), feed: feed, accepted: accepted,
 	}
 	b.punts = punt.NewIntake(b.puntBridge())
 	metric.Connected.WithLabelValues(name).Set(0)
@@ -172,17 +171,25 @@ func notify(c chan struct{}) {
 	}
 }
 
+// withdrawal asks a session to withdraw the flows.
+type withdrawal struct {
+	// keepClosed is set if the switch goes on dropping the packets of closed guests.
+	keepClosed bool
+	// gone is closed by the session when the flows are gone.
+	gone chan struct{}
+}
+
 // withdrawFlows removes the flows from the switch, so that no further query comes. It waits
 // until they are gone, for as long as a query may take at most.
-func (b *Bridge) withdrawFlows() {
+func (b *Bridge) withdrawFlows(keepClosed bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), punt.DrainTimeout)
 	defer cancel()
 	b.draining.Store(true)
-	gone := make(chan struct{})
+	w := withdrawal{keepClosed, make(chan struct{})}
 	select {
-	case b.withdraw <- gone:
+	case b.withdraw <- w:
 		select {
-		case <-gone:
+		case <-w.gone:
 		case <-ctx.Done():
 		}
 	case <-ctx.Done():
@@ -346,8 +353,8 @@ func (b *Bridge) backOff(ctx context.Context, d time.Duration) {
 			return
 		case <-ctx.Done():
 			return
-		case gone := <-b.withdraw:
-			close(gone)
+		case w := <-b.withdraw:
+			close(w.gone)
 		}
 	}
 }

@@ -140,8 +140,8 @@ func (b *Bridge) reach(ctx context.Context, options *config.Bridge, id uint16) (
 			err = sayHang(err)
 			b.disconnected(err)
 			b.logFailure(err)
-		case gone := <-b.withdraw:
-			close(gone)
+		case w := <-b.withdraw:
+			close(w.gone)
 		case <-b.wake:
 			if !b.current.Load().Options.SameConnection(options) {
 				abort()

@@ -46,11 +46,12 @@ func (r *Registry) Serve(s *Server) {
 
 // Stop waits for the queries of a server and releases its databases. With last no other server answers for
 // the bridge: first the flows are withdrawn, so that no query comes, or, where another process has the flows,
-// not for much longer. Then the queries in the chains get their answers, and then the connection ends.
-func (r *Registry) Stop(s *Server, last bool) {
+// not for much longer. Then the queries in the chains get their answers, and then the connection ends. With
+// keepClosed the switch goes on dropping the packets of closed guests.
+func (r *Registry) Stop(s *Server, last, keepClosed bool) {
 	b := r.Get(s.Options.Name)
 	if b != nil && last {
-		b.withdrawFlows()
+		b.withdrawFlows(keepClosed)
 		b.awaitDatapath()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), punt.DrainTimeout)

@@ -58,6 +58,9 @@ func (r *reporter) report(c flows.Report) {
 		if c.Replaced {
 			r.successor.seen(time.Now())
 		}
+		if c.Closed > 0 {
+			r.infof("the switch drops the queries of %d guests with `fail closed` until a puntdns runs here", c.Closed)
+		}
 	case flows.Yielded:
 		r.successor.seen(time.Now())
 		r.readiness.set("a process that was started later has taken over")

@@ -120,10 +120,10 @@ func (s *session) run(ctx context.Context, options *config.Bridge) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case gone := <-s.bridge.withdraw:
-			err := s.flows.Handle(ctx, flows.Withdraw{})
+		case w := <-s.bridge.withdraw:
+			err := s.flows.Handle(ctx, flows.Withdraw{KeepClosed: w.keepClosed})
 			s.bridge.zeroFlowMetrics()
-			close(gone)
+			close(w.gone)
 			if err != nil {
 				return err
 			}

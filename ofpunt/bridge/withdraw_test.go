@@ -49,7 +49,7 @@ func TestShutDownDeliversLastAnswers(t *testing.T) {
 	})
 	b := &Bridge{
 		name: srv.Options.Name, tally: metric.NewTally(srv.Options.Name),
-		feed: new(watch.Feed), wake: make(chan struct{}, 1), withdraw: make(chan chan struct{}), cancel: cancel, ctx: ctx,
+		feed: new(watch.Feed), wake: make(chan struct{}, 1), withdraw: make(chan withdrawal), cancel: cancel, ctx: ctx,
 	}
 	b.punts = punt.NewIntake(b.puntBridge())
 	b.conn.Store(conn)
@@ -67,7 +67,7 @@ func TestShutDownDeliversLastAnswers(t *testing.T) {
 	}
 	<-inChain
 	b.done.Go(func() {
-		close(<-b.withdraw)
+		close((<-b.withdraw).gone)
 		<-ctx.Done()
 		conn.Close()
 		<-served
@@ -76,7 +76,7 @@ func TestShutDownDeliversLastAnswers(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		bridges.Stop(srv, true)
+		bridges.Stop(srv, true, true)
 	}()
 	var had []uint8
 	_ = peer.SetReadDeadline(time.Now().Add(20 * time.Second))

@@ -209,6 +209,7 @@ var properties = map[string]func(*Bridge, []string) error{
 	"controller_id":  parseControllerID,
 	"lease":          parseLease,
 	"grace":          parseGrace,
+	"fail":           parseFail,
 	"rate":           parseRate,
 	"max_concurrent": parseConcurrent,
 	"overload":       parseOverload,
@@ -375,6 +376,17 @@ func parseGrace(o *Bridge, args []string) (err error) {
 		return d >= 0 && d <= maxGrace
 	})
 	return err
+}
+
+func parseFail(o *Bridge, args []string) (err error) {
+	o.FailClosed, err = parseFailWords(args)
+	return err
+}
+
+// parseFailWords parses the words of the property fail, of the bridge or of a limit.
+func parseFailWords(args []string) (closed bool, err error) {
+	v, err := corefile.Choice(args, "open", "closed")
+	return v == "closed", err
 }
 
 // defaultWhy is the zone of the property why without one.

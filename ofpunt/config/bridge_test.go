@@ -52,6 +52,8 @@ func TestParseBlock(t *testing.T) {
 		{"one limit bounds the other", "ofpunt br-int {\n max_concurrent 10\n}", with(func(o *Bridge) { o.Concurrent, o.ConcurrentGuest = 10, 10 })},
 		{"grace", "ofpunt br-int {\n grace 90s\n}", with(func(o *Bridge) { o.Grace = 90 * time.Second })},
 		{"no grace", "ofpunt br-int {\n grace 0\n}", with(func(o *Bridge) { o.Grace = 0 })},
+		{"fails closed", "ofpunt br-int {\n fail closed\n}", with(func(o *Bridge) { o.FailClosed = true })},
+		{"fails open", "ofpunt br-int {\n fail open\n}", Default("br-int")},
 		{"switches", "ofpunt br-int {\n arp off\n lease 0\n overload drop\n placement ovn\n}", with(func(o *Bridge) {
 			o.ARP, o.Lease, o.Overload = false, 0, OverloadDrop
 		})},
@@ -151,6 +153,8 @@ func TestParseBlockRefuses(t *testing.T) {
 		{"rate without words", "rate", nil},
 		{"burst of less than a millisecond", "rate 100000 99", nil},
 		{"burst", "rate 10 9000000", nil},
+		{"fail of another word", "fail shut", choice([]string{"shut"}, "open", "closed")},
+		{"fail without a word", "fail", choice([]string{}, "open", "closed")},
 		{"overload of another word", "overload explode", choice([]string{"explode"}, "servfail", "drop")},
 		{"cache_scope without words", "cache_scope", choice(nil, "shared", "network", "port")},
 		{"cache_scope of another word", "cache_scope tenant", choice([]string{"tenant"}, "shared", "network", "port")},

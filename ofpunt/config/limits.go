@@ -61,6 +61,11 @@ func (d *Directive) parseLimit(words []string, at corefile.Position) (map[string
 			}
 			return err
 		},
+		"fail": func(args []string) (err error) {
+			l.FailGiven = true
+			l.FailClosed, err = parseFailWords(args)
+			return err
+		},
 		"tcp_connections": func(args []string) error {
 			want := fmt.Sprintf("one number from 1 to %d", tcp.MaxConnections)
 			word, err := corefile.One(args, want)
@@ -74,7 +79,7 @@ func (d *Directive) parseLimit(words []string, at corefile.Position) (map[string
 		},
 	}
 	end := func() error {
-		if !l.RateGiven && l.Concurrent == 0 && l.Connections == 0 {
+		if !l.RateGiven && l.Concurrent == 0 && l.Connections == 0 && !l.FailGiven {
 			return fmt.Errorf("the block is empty, expected one of %v in it", slices.Sorted(maps.Keys(parsers)))
 		}
 		if d.limitsAt == nil {

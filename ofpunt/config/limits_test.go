@@ -32,6 +32,8 @@ func TestParseLimit(t *testing.T) {
 		{"no rate", limitBlock("ofpunt/port vm1", "rate off"), []guests.Limit{{Label: "ofpunt/port", Value: "vm1", RateGiven: true}}},
 		{"a rate without a burst", limitBlock("ofpunt/port vm1", "rate 70000"), []guests.Limit{{Label: "ofpunt/port", Value: "vm1", RateGiven: true, Rate: guests.Rate{PerSecond: 70000, Burst: 70}}}},
 		{"one guest may use all", limitBlock("ofpunt/port vm1", "max_concurrent 2048"), []guests.Limit{{Label: "ofpunt/port", Value: "vm1", Concurrent: 2048, ConcurrentGuest: 2048}}},
+		{"fails closed", limitBlock("ofpunt/port vm1", "fail closed"), []guests.Limit{{Label: "ofpunt/port", Value: "vm1", FailGiven: true, FailClosed: true}}},
+		{"fails open, beside a bridge that fails closed", " fail closed\n" + limitBlock("ofpunt/port vm1", "fail open"), []guests.Limit{{Label: "ofpunt/port", Value: "vm1", FailGiven: true}}},
 		{"several, in their order", limitBlock("ofpunt/switch red", "tcp_connections 1") + " lease 9s\n" + limitBlock("ofpunt/port red", "tcp_connections 2"), []guests.Limit{
 			{Label: "ofpunt/switch", Value: "red", Connections: 1}, {Label: "ofpunt/port", Value: "red", Connections: 2},
 		}},
@@ -83,6 +85,7 @@ func TestParseLimitRefuses(t *testing.T) {
 		{"no queries", limitBlock("ofpunt/port vm1", "max_concurrent 0")},
 		{"more of one than of all", limitBlock("ofpunt/port vm1", "max_concurrent 2 3")},
 		{"more than all guests", " lease 9s\n" + limitBlock("ofpunt/port vm1", "rate 5", "max_concurrent 4097")},
+		{"fails in another way", limitBlock("ofpunt/port vm1", "fail shut")},
 		{"no connection", limitBlock("ofpunt/port vm1", "tcp_connections 0")},
 		{"more connections than there are", limitBlock("ofpunt/port vm1", "tcp_connections 1025")},
 		{"connections without a number", limitBlock("ofpunt/port vm1", "tcp_connections")},
@@ -96,8 +99,8 @@ func TestParseLimitRefuses(t *testing.T) {
 	}
 	// What package corefile refuses of every block.
 	for text, want := range map[string]string{
-		" limit ofpunt/port vm1\n rate 5\n":                      `^Testfile:2 .*: limit ofpunt/port vm1: .*\[max_concurrent rate tcp_connections\]`,
-		limitBlock("ofpunt/port vm1", "rate 5", "overload drop"): `^Testfile:4 .*: limit ofpunt/port vm1: .*"overload".*\[max_concurrent rate tcp_connections\]`,
+		" limit ofpunt/port vm1\n rate 5\n":                      `^Testfile:2 .*: limit ofpunt/port vm1: .*\[fail max_concurrent rate tcp_connections\]`,
+		limitBlock("ofpunt/port vm1", "rate 5", "overload drop"): `^Testfile:4 .*: limit ofpunt/port vm1: .*"overload".*\[fail max_concurrent rate tcp_connections\]`,
 		" tcp_connections 5\n":                                   `^Testfile:2 .*: [^:]*"tcp_connections".*\[address arp `,
 		limitBlock("ofpunt/port vm1", "rate 5", "rate 5"):        `^Testfile:4 .*: limit ofpunt/port vm1: .*"rate"`,
 	} {

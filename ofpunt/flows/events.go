@@ -35,8 +35,9 @@ type probeBack struct{ Token uint64 }
 // retry comes some time after retrySoon.
 type retry struct{}
 
-// Withdraw withdraws the flows for good. [Withdrawn] follows.
-type Withdraw struct{}
+// Withdraw withdraws the flows for good. [Withdrawn] follows. With KeepClosed the flows stay that drop the packets
+// of closed guests, of this process and of processes before it. The next process removes or replaces them.
+type Withdraw struct{ KeepClosed bool }
 
 func (Desired) event()     {}
 func (flowUpdates) event() {}

@@ -89,9 +89,9 @@ type machine struct {
 	// another process has taken over: they are not put back.
 	lostFlows int
 
-	// withdrawing is set once the machine withdraws the flows, releasedLease once the lease flow has the
+	// withdrawing is set once the machine withdraws the flows, keepClosed if Withdraw says so, releasedLease once the lease flow has the
 	// releasedGeneration, and ended once the flows are withdrawn or the connection has failed.
-	withdrawing, releasedLease, ended bool
+	withdrawing, keepClosed, releasedLease, ended bool
 
 	// What was reported: placedBefore once flows have been in place on this connection,
 	// reportedExpired until the lease flow is installed again. reason is valid in the status
@@ -171,7 +171,7 @@ func (m *machine) step(now time.Time, e Event) []command {
 	case retry:
 		m.stage.again()
 	case Withdraw:
-		m.withdrawing = true
+		m.withdrawing, m.keepClosed = true, e.KeepClosed
 	}
 	if m.outstanding == nil && !m.ended {
 		if r := m.next(); r != nil {

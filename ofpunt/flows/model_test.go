@@ -154,7 +154,7 @@ func (m *model) disturb() {
 		m.desire(p)
 	case n < 994 && len(m.processes) > 1:
 		m.note("%s leaves", p.name)
-		p.step(Withdraw{})
+		p.step(Withdraw{KeepClosed: m.r.IntN(2) == 0})
 		p.rest()
 		m.sw.disconnect(p.conn)
 		m.forget(p)
@@ -203,6 +203,7 @@ func (m *model) pass(d time.Duration) { m.sw.pass(d) }
 
 func (m *model) changeGuests() {
 	g := Guest{Guest: placement.Guest{Key: placement.Key{Datapath: 5, Port: uint32(1 + m.r.IntN(5))}}, Limit: Limit{Rate: uint32(m.r.IntN(3)), Burst: 10}}
+	g.Closed = m.r.IntN(2) == 0
 	if m.r.IntN(3) == 0 {
 		g.Owned = []netip.Addr{m.want.Service.Addresses[0].Addr()}
 	}

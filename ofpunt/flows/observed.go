@@ -153,6 +153,17 @@ func (s *observed) knownLease(generation uint64) *flow {
 	return nil
 }
 
+// closed are the guests whose packets the switch drops while there is no lease flow.
+func (s *observed) closed() map[placement.Key]bool {
+	all := map[placement.Key]bool{}
+	for _, f := range s.flows {
+		if guest, ok := placement.ClosedGuest(&f.mod); ok {
+			all[guest] = true
+		}
+	}
+	return all
+}
+
 // rebind has flows added again whose meters were added just now: those that stand name what the
 // switch had before.
 func (s *observed) rebind(named []*flow) {

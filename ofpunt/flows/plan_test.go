@@ -79,6 +79,10 @@ func TestPlanned(t *testing.T) {
 			w.Guests = slices.Clone(w.Guests)
 			w.Guests[3].Left = []netip.Addr{w.Service.Addresses[0].Addr()}
 		}, 1},
+		{"a guest that fails closed", func(w *Want) {
+			w.Guests = slices.Clone(w.Guests)
+			w.Guests[3].Closed = true
+		}, 1},
 		{"another limit", func(w *Want) {
 			w.Guests = slices.Clone(w.Guests)
 			w.Guests[3].Limit.Rate = 7

@@ -38,7 +38,11 @@ type (
 	TookOver struct{}
 	// Withdrawn: the switch has confirmed that the flows are gone. Replaced is set if another
 	// process has taken over before that.
-	Withdrawn struct{ Replaced bool }
+	Withdrawn struct {
+		Replaced bool
+		// Closed is how many guests have flows that stay, and drop their packets.
+		Closed int
+	}
 	// Lost: another program has removed or changed flows of this process.
 	Lost struct{ Flows int }
 	// LeaseExpired: its hard timeout has passed without a renewal. LeaseRestored: it is

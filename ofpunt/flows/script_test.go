@@ -32,11 +32,11 @@ var update = flag.Bool("update", false, "write what the scripts in testdata give
 //	ovn TABLE COOKIE       ovn-controller installs a flow of that cookie
 //	start P [since TIME]   process P connects, for the first time or again
 //	want P [WORD...]       what should be installed: guests=1,2 unsettled stage=ID:COOKIE
-//	                       rate=QPS owned=ADDRESS addresses=N/ADDRESS,... lease=SECONDS table=N unready=TEXT; words
+//	                       rate=QPS closed=N,... owned=ADDRESS addresses=N/ADDRESS,... lease=SECONDS table=N unready=TEXT; words
 //	                       that are not given are as before
 //	updates P              P gets the flow updates that the switch has sent
 //	beat P, echo P         a beat, and the return of its probe
-//	retry P, withdraw P
+//	retry P, withdraw P [keep]
 //	kill P                 P dies
 //	pass TIME
 //	wipe all|table N|P     ovs-ofctl del-flows, of everything, a table, or the flows of P
@@ -147,7 +147,7 @@ func (s *script) run(words []string) {
 		p.step(retry{})
 		s.rest(p)
 	case "withdraw":
-		p.step(Withdraw{})
+		p.step(Withdraw{KeepClosed: word(2) == "keep"})
 		s.rest(p)
 	case "kill":
 		s.sw.disconnect(p.conn)
@@ -276,6 +276,13 @@ func (s *script) want(p *process, words []string) {
 					w.Guests[i].Addresses = append(w.Guests[i].Addresses, netip.AddrPortFrom(netip.MustParseAddr(a), placement.DNSPort))
 				}
 			}
+		case "closed":
+			// N,N are the guests that fail closed, and no other.
+			closed := strings.Split(value, ",")
+			w.Guests = slices.Clone(w.Guests)
+			for i := range w.Guests {
+				w.Guests[i].Closed = slices.Contains(closed, fmt.Sprint(w.Guests[i].Port))
+			}
 		case "owned":
 			w.Guests = slices.Clone(w.Guests)
 			for i := range w.Guests {
@@ -351,6 +358,7 @@ func (s *script) generation(g uint64) string {
 // flow names a flow: of which part of the plan, and of whom.
 func (s *script) flow(f *openflow.FlowMod) string {
 	what := "private"
+	_, isClosed := placement.ClosedGuest(f)
 	switch {
 	case keyOf(f) == leaseKey:
 		what = "lease"
@@ -358,10 +366,13 @@ func (s *script) flow(f *openflow.FlowMod) string {
 		what = "private"
 	case f.Table == placement.PuntTable && f.Priority == 0:
 		what = "punt of all"
-	case f.Table != placement.PrivateTable:
+	case f.Table != placement.PrivateTable || isClosed:
 		what = fmt.Sprintf("entry in %d", f.Table)
 		if f.Table == placement.PuntTable {
 			what = "punt"
+		}
+		if isClosed {
+			what = "drop"
 		}
 		for _, field := range f.Match.Fields() {
 			if text := field.String(); strings.HasPrefix(text, "reg14=") || strings.HasPrefix(text, "in_port=") {
@@ -378,7 +389,7 @@ func (s *script) flow(f *openflow.FlowMod) string {
 		return what + ", somebody else's"
 	case f.HardTimeout == 1 && f.Command == openflow.Add:
 		return what + ", for a second, " + s.generation(generationOf(f.Cookie))
-	case len(f.Actions) == 0 && f.Command == openflow.Add:
+	case !isClosed && len(f.Actions) == 0 && f.Command == openflow.Add:
 		return what + ", spoiled, " + s.generation(generationOf(f.Cookie))
 	}
 	return what + ", " + s.generation(generationOf(f.Cookie))

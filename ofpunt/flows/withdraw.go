@@ -4,10 +4,12 @@ package flows
 
 import (
 	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
 // withdraw is the next request of a process that withdraws its flows: it releases its lease flow, removes its
-// flows and the flows of processes before it, then its meters. The flows of a process that took over stay.
+// flows and the flows of processes before it, then its meters. The flows of a process that took over stay, and so
+// do the flows of closed guests if the process is asked to keep them.
 func (m *machine) withdraw() request {
 	if r := m.trace(); r != nil {
 		return r // an entry flow that stays would lead to a table without flows
@@ -27,7 +29,13 @@ func (m *machine) withdraw() request {
 			return apply{[]openflow.FlowMod{mod}}
 		}
 	}
-	if mods := m.observed.superfluous(func(f *flow) bool { return generationOf(f.mod.Cookie) <= generation }); len(mods) > 0 {
+	var closed map[placement.Key]bool
+	if m.keepClosed && !replaced {
+		closed = m.observed.closed()
+	}
+	if mods := m.observed.superfluous(func(f *flow) bool {
+		return generationOf(f.mod.Cookie) <= generation && !placement.OfClosed(&f.mod, closed)
+	}); len(mods) > 0 {
 		m.adding = nil
 		return m.afterBarrier(apply{mods})
 	}
@@ -41,6 +49,6 @@ func (m *machine) withdraw() request {
 		return barrier{}
 	}
 	m.ended = true
-	m.do(Withdrawn{Replaced: replaced})
+	m.do(Withdrawn{Replaced: replaced, Closed: len(closed)})
 	return nil
 }

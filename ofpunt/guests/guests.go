@@ -39,6 +39,8 @@ type Config struct {
 	// Rate is what the switch takes of one guest, valid if RateGiven is set.
 	Rate      Rate
 	RateGiven bool
+	// FailClosed is set if guests get no DNS without puntdns, unless a limit says otherwise.
+	FailClosed bool
 	// Limits are the limits of guests with a label, in the order of the Corefile: the first one counts. They
 	// replace the limits of all guests.
 	Limits []Limit

@@ -23,6 +23,8 @@ type Limit struct {
 	Concurrent, ConcurrentGuest int
 	// Connections bounds the open TCP connections of one guest; 0 unless given.
 	Connections int
+	// FailClosed replaces Config.FailClosed for these guests, if FailGiven is set.
+	FailClosed, FailGiven bool
 }
 
 // LimitOf returns the limit of a guest, nil for none. o is its Origin.
@@ -31,6 +33,14 @@ func (r *Rules) LimitOf(o *origin.Origin) *Limit {
 		return &r.Limits[i]
 	}
 	return nil
+}
+
+// FailsClosed reports whether a guest with a limit, nil for none, gets no DNS without puntdns.
+func (c *Config) FailsClosed(l *Limit) bool {
+	if l != nil && l.FailGiven {
+		return l.FailClosed
+	}
+	return c.FailClosed
 }
 
 // Rate bounds the packets of one guest that the switch punts. The zero value is no limit.

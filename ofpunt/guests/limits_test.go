@@ -43,6 +43,36 @@ func TestLimitWithoutRate(t *testing.T) {
 	}
 }
 
+// A limit says whether its guests fail closed, and the Corefile whether all other guests do.
+func TestFailsClosed(t *testing.T) {
+	view := ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{
+		{Name: "tap1", OFPort: 1, IfaceID: "vm1", NetworkID: "red"}, {Name: "tap2", OFPort: 2, IfaceID: "vm2", NetworkID: "red"},
+	}}, nil)
+	of := func(l Limit) []Limit {
+		l.Name, l.Label, l.Value = "ofpunt/port=vm1", "ofpunt/port", "vm1"
+		return []Limit{l}
+	}
+	for _, tt := range []struct {
+		name     string
+		closed   bool
+		limits   []Limit
+		vm1, vm2 bool
+	}{
+		{"open", false, nil, false, false},
+		{"closed", true, nil, true, true},
+		{"closed by a limit", false, of(Limit{FailGiven: true, FailClosed: true}), true, false},
+		{"open by a limit", true, of(Limit{FailGiven: true}), false, true},
+		{"closed, with another limit", true, of(Limit{Connections: 9}), true, true},
+	} {
+		rules := NewRules(Config{Placement: placement.Table, FailClosed: tt.closed, Limits: tt.limits})
+		for i, got := range At(rules, nil, view).List().Served {
+			if want := []bool{tt.vm1, tt.vm2}[i]; got.Closed != want {
+				t.Errorf("%s: vm%d: closed %v, want %v", tt.name, i+1, got.Closed, want)
+			}
+		}
+	}
+}
+
 // Containers and external ports are told by the tag that OVN gives them, and by the OpenFlow port
 // that their packets enter by.
 func TestLimitsOfTaggedGuests(t *testing.T) {

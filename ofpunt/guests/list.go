@@ -114,9 +114,11 @@ func (l *lister) add(g Guest) {
 	l.origin = g.Origin(inPort)
 	s.Network = NetworkName{l.origin.Network, l.origin.Switch}
 	s.Rate = r.rateOf(network)
-	if by := r.LimitOf(&l.origin); by != nil && by.RateGiven {
+	by := r.LimitOf(&l.origin)
+	if by != nil && by.RateGiven {
 		s.Rate, s.Limit = by.Rate, by
 	}
+	s.Closed = r.FailsClosed(by)
 	l.Served = append(l.Served, s)
 }
 

@@ -82,6 +82,8 @@ const (
 	RoleLease
 	// RoleOnward sends a packet on that an entry flow has matched without a lease.
 	RoleOnward
+	// RoleClosed drops the packets of a closed guest without a lease.
+	RoleClosed
 	// RoleLimit punts the packets of one guest within its limit.
 	RoleLimit
 	// RoleQuery is an entry flow for DNS queries.
@@ -100,6 +102,10 @@ func Read(kind Kind, f *openflow.FlowStats) (role Role, guest Key, counts bool) 
 			return RoleLease, guest, false
 		case PriorityOnward:
 			return RoleOnward, guest, false
+		case priorityClosed:
+			if guest, ok := readKey(kind, f.Match); ok {
+				return RoleClosed, guest, false
+			}
 		}
 		return RoleNone, guest, false
 	}

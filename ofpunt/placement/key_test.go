@@ -28,12 +28,12 @@ func TestRead(t *testing.T) {
 		{
 			"ovn", placement.Pipeline{Kind: placement.OVN, Table: 30},
 			[]placement.Key{{Datapath: 1, Port: 1}, {Datapath: 1 << 23, Port: 1<<16 - 1, MAC: mac}},
-			map[placement.Role][2]int{placement.RoleLimit: {1, 0}, placement.RoleQuery: {7, 7}, placement.RoleNeighbor: {2, 2}},
+			map[placement.Role][2]int{placement.RoleClosed: {1, 0}, placement.RoleLimit: {1, 0}, placement.RoleQuery: {7, 7}, placement.RoleNeighbor: {2, 2}},
 		},
 		{
 			"neutron", placement.Pipeline{Kind: placement.Neutron, Priority: 210},
 			[]placement.Key{{Port: 1}, {Port: 0xfffe, MAC: mac}},
-			map[placement.Role][2]int{placement.RoleLimit: {1, 0}, placement.RoleQuery: {6, 4}, placement.RoleNeighbor: {3, 2}},
+			map[placement.Role][2]int{placement.RoleClosed: {1, 0}, placement.RoleLimit: {1, 0}, placement.RoleQuery: {6, 4}, placement.RoleNeighbor: {3, 2}},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestRead(t *testing.T) {
 			}
 			for _, key := range tt.guests {
 				got := map[placement.Role][2]int{}
-				for _, f := range s.OfGuest(tt.at, &placement.Guest{Key: key}, 9) {
+				for _, f := range s.OfGuest(tt.at, &placement.Guest{Key: key, Closed: true}, 9) {
 					role, read, counts := placement.Read(tt.at.Kind, statsOf(&f))
 					if read != key {
 						t.Errorf("%s: of %+v, want %+v", f.String(), read, key)

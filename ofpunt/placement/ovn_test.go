@@ -125,6 +125,18 @@ func TestFlowsInOVN(t *testing.T) {
 			},
 		},
 		{
+			name:   "a guest that fails closed",
+			change: func(s *placement.Service) { s.Addresses = s.Addresses[:1] },
+			guests: []placement.Guest{{Key: placement.Key{Datapath: 5, Port: 3, MAC: [6]byte{2, 0, 0, 0, 0, 1}}, Closed: true}},
+			flows: []string{
+				"add table=200,priority=5,cookie=0x70646e,metadata=0x5,dl_src=02:00:00:00:00:01,reg14=0x3,actions=drop",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,dl_src=02:00:00:00:00:01,eth_type=0x800,ip_proto=17,nw_dst=169.254.169.254,udp_dst=53,reg14=0x3,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,dl_src=02:00:00:00:00:01,eth_type=0x800,ip_proto=6,nw_dst=169.254.169.254,tcp_dst=53,reg14=0x3,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,dl_src=02:00:00:00:00:01,eth_type=0x800,reg1=0xa9fea9fe,reg2=0x35/0xffff,reg14=0x3,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,dl_src=02:00:00:00:00:01,eth_type=0x800,reg2=0x35/0xffff,reg4=0xa9fea9fe,reg14=0x3,actions=resubmit(,200)",
+			},
+		},
+		{
 			name:   "one source address",
 			change: func(s *placement.Service) { s.Addresses, s.Neighbors = s.Addresses[:1], true },
 			guests: []placement.Guest{{Key: placement.Key{Datapath: 5, Port: 3, MAC: [6]byte{2, 0, 0, 0, 0, 1}}}},

@@ -8,7 +8,8 @@
 //	┌───────────────────────┐    ┌─────────────────────────────┐   ┌─────────────────────────┐
 //	│ entry flows: for each │    │ 20 probe frame ─► packet-in │   │ 10 punt of one guest,   │
 //	│ guest, address and    ├───►│ 10 the leased flow          ├──►│    by its meter         ├─► packet-in
-//	│ protocol              │    │  0 onward, without a lease  │   │  0 punt of other guests │
+//	│ protocol              │    │  5 drop of a closed guest   │   │  0 punt of other guests │
+//	│                       │    │  0 onward, without a lease  │   │                         │
 //	└───────────────────────┘    └──────────────┬──────────────┘   └─────────────────────────┘
 //	 the pipeline goes on   ◄────────────────────┘
 //
@@ -64,6 +65,8 @@ const (
 const (
 	// PriorityOnward is of the flows that send a packet to where it would go without puntdns.
 	PriorityOnward = 0
+	// priorityClosed is of the flows that drop the packets of closed guests while there is no lease.
+	priorityClosed = 5
 	// PriorityLease is of the leased flow, which matches everything.
 	PriorityLease   = 10
 	priorityProbe   = 20 // above the leased flow, so that a probe works without a lease
@@ -112,11 +115,14 @@ type Guest struct {
 	// Owned are resolver addresses, of this guest and of all guests, that a port of the guest's network has:
 	// ARP requests and neighbour solicitations for them are not punted.
 	Owned []netip.Addr
+	// Closed is set if the switch drops the packets of the guest while there is no lease. The packets of
+	// other guests go on to where they would go without puntdns.
+	Closed bool
 }
 
 // Equal reports whether two guests have the same flows, except for their meters.
 func (g *Guest) Equal(o *Guest) bool {
-	return g.Key == o.Key && slices.Equal(g.Addresses, o.Addresses) && slices.Equal(g.Left, o.Left) && slices.Equal(g.Owned, o.Owned)
+	return g.Key == o.Key && g.Closed == o.Closed && slices.Equal(g.Addresses, o.Addresses) && slices.Equal(g.Left, o.Left) && slices.Equal(g.Owned, o.Owned)
 }
 
 // Private returns the flows that no guest has a part in, and the leased flow apart. Install them before the
@@ -146,6 +152,9 @@ func (s *Service) Private(at Pipeline) (flows []openflow.FlowMod, lease openflow
 func (s *Service) OfGuest(at Pipeline, g *Guest, meter uint32) (flows []openflow.FlowMod) {
 	if meter != 0 {
 		flows = append(flows, s.flow(PuntTable, priorityPunt, openflow.NewMatch(g.match(at.Kind)...), s.punt(meter, at.Table)))
+	}
+	if g.Closed {
+		flows = append(flows, s.flow(PrivateTable, priorityClosed, openflow.NewMatch(g.match(at.Kind)...)))
 	}
 	if at.Kind == OVN {
 		return append(flows, s.ovnEntries(at, g)...)

@@ -292,9 +292,10 @@ func (x *Exchange) drops(reason string) {
 }
 
 // refuse answers with an error without any plugin. In hijack mode it resumes the query instead: the server at
-// its destination may know better.
+// its destination may know better. A query of an unknown guest stays here if guests fail closed.
 func (x *Exchange) refuse(rcode int, reason string) {
-	if x.transport.resumable() && (x.server.hijack() || reason == metric.ReasonOrigin) {
+	unknown := reason == metric.ReasonOrigin
+	if x.transport.resumable() && (x.server.hijack() || unknown) && !(unknown && x.server.Guests.FailClosed) {
 		x.resumeOrDrop(metric.Resumed, reason)
 		return
 	}

@@ -214,27 +214,46 @@ func readerRunsKnownNames(t *testing.T) bool {
 }
 
 // In hijack mode a query over the limits goes on to its destination, unless it is for a name
-// that a chain answers by itself.
+// that a chain answers by itself, or guests fail closed.
 func TestOverloadInHijackMode(t *testing.T) {
 	for _, tt := range []struct {
-		name           string
-		answers        bool
-		result, reason string
+		name            string
+		answers, closed bool
+		result, reason  string
 	}{
-		{"a name of somebody else", false, metric.Resumed, metric.ReasonOverload},
-		{"a name of a chain", true, metric.Refused, metric.ReasonOverload},
+		{"a name of somebody else", false, false, metric.Resumed, metric.ReasonOverload},
+		{"a name of a chain", true, false, metric.Refused, metric.ReasonOverload},
+		{"a guest that fails closed", false, true, metric.Refused, metric.ReasonOverload},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c, peer := newChannel(t)
 			guestIs(c.intake, "1")
 			serve(c.intake, reply, func(config *Config) {
 				config.Guests, config.Concurrent = hijacking(), 0
+				config.Guests.FailClosed = tt.closed
 				config.Answers = func(o *origin.Origin, qname string) bool { return tt.answers && qname == "a." && o.Port == "port-1" }
 			})
 			before := packetIns(t, tt.result, tt.reason)
 			send(t, peer, punttest.ResumablePunt(punttest.QueryFrame()))
 			packetOut(t, peer)
 			testkit.Eventually(t, tt.result, func() bool { return packetIns(t, tt.result, tt.reason) == before+1 })
+		})
+	}
+}
+
+// In hijack mode a query of a guest that nobody knows goes on to its destination, unless guests fail closed.
+func TestUnknownInHijackMode(t *testing.T) {
+	for closed, result := range map[bool]string{false: metric.Resumed, true: metric.Refused} {
+		t.Run(result, func(t *testing.T) {
+			c, peer := newChannel(t)
+			serve(c.intake, reply, func(config *Config) {
+				config.Guests = hijacking()
+				config.Guests.FailClosed = closed
+			})
+			before := packetIns(t, result, metric.ReasonOrigin)
+			send(t, peer, punttest.ResumablePunt(punttest.QueryFrame()))
+			packetOut(t, peer)
+			testkit.Eventually(t, result, func() bool { return packetIns(t, result, metric.ReasonOrigin) == before+1 })
 		})
 	}
 }

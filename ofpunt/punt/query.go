@@ -201,10 +201,10 @@ func (d *datagram) reject(reason string) {
 
 // reject deals with an exchange over the limits. In hijack mode it goes on to its
 // destination unless it is for a name that is answered here: the guest has asked a server
-// that has room, perhaps.
+// that has room, perhaps. A query of a guest that fails closed does not go on.
 func (x *Exchange) reject(reason string) {
 	switch {
-	case x.transport.resumable() && x.server.hijack() && !x.answersName():
+	case x.transport.resumable() && x.server.hijack() && !x.server.Guests.FailsClosed(x.from.limit) && !x.answersName():
 		x.resumeOrDrop(metric.Resumed, reason)
 	case x.server.DropOverload:
 		x.drop(reason)

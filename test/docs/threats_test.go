@@ -99,6 +99,7 @@ var threatTests = map[string]string{
 	// The lease.
 	"probe-forged":  "TestHostileProbe ofpunt/placement.TestFlowsInOVN ofpunt/flows.TestProbeToken",
 	"process-stops": "TestPipelineLease TestFailOpenStopped TestFailOpenStuck",
+	"unfiltered":    "TestFailClosed ofpunt/flows.TestScripts ofpunt/punt.TestOverloadInHijackMode",
 	"flows-deleted": "TestFlowsAreMended TestFailOpenBridge TestRate",
 
 	// Bytes.

@@ -87,6 +87,23 @@ var list = []mutation{
 		caught: "ofpunt/flows TestPlanned",
 	},
 	{
+		name: "closed-guest-forgotten", file: "ofpunt/placement/placement.go",
+		find: `g.Closed == o.Closed && `, put: ``,
+		system: "^TestFailClosed$",
+		caught: "ofpunt/flows TestPlanned",
+	},
+	{
+		name: "closed-guest-opened", file: "ofpunt/flows/withdraw.go",
+		find: `if m.keepClosed && !replaced {`, put: `if false {`,
+		system: "^TestFailClosed$",
+		caught: "ofpunt/flows TestScripts",
+	},
+	{
+		name: "closed-guest-overloaded", file: "ofpunt/punt/query.go",
+		find: ` && !x.server.Guests.FailsClosed(x.from.limit)`, put: ``,
+		caught: "ofpunt/punt TestOverloadInHijackMode",
+	},
+	{
 		name: "moved-port-reason", file: "ofpunt/punt/exchange.go",
 		find: `x.drops(metric.ReasonPort)`, put: `x.drops(metric.ReasonConnection)`,
 		system: "^TestPortReuse$",

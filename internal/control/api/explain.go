@@ -136,8 +136,8 @@ type GuestFlow struct {
 	Table    uint8  `json:"table"`
 	Priority uint16 `json:"priority"`
 	Match    string `json:"match"`
-	// For is the purpose of the flow: query, neighbor, punt, limit for the punt of this guest by its rate, or
-	// onward for packets that are not punted.
+	// For is the purpose of the flow: query, neighbor, punt, limit for the punt of this guest by its rate,
+	// closed for the drop of a guest that fails closed, or onward for packets that are not punted.
 	For     string `json:"for"`
 	Packets uint64 `json:"packets"`
 }
