@@ -44,6 +44,18 @@ several.example {
         policy sequential
     }
 }
+rewritten.example {
+    ofpunt br-int
+    rewrite name suffix .rewritten.example .typo.example answer auto
+    forward . UPSTREAM
+}
+dropped.example {
+    ofpunt br-int
+    acl {
+        drop
+    }
+    forward . UPSTREAM
+}
 looped.example {
     ofpunt br-int
     forward other.looped.example UPSTREAM
@@ -293,6 +305,18 @@ func faults(x *explained, loose, second *lab.Guest) []fault {
 			want: []string{"the config of the guest's OpenFlow port is no-receive, in table 0: ", "[not-punted]\n", "[port-config]\n", "mod-port br-int "}, never: "does not know the port",
 		},
 		{
+			name: "a name that rewrite has changed", args: []string{"red-vm1", "www.rewritten.example"}, status: 1,
+			want: []string{": NXDOMAIN\n", "(forward), which was asked for www.typo.example. [no-data]\n"},
+		},
+		{
+			name: "an acl that drops", args: []string{"red-vm1", "www.dropped.example"}, status: 1,
+			want: []string{"the last plugin that had it is acl [dropped]\n"},
+		},
+		{
+			name: "a server of another family", args: []string{loose.Name, "db.internal", "--server", "[fd00::254]:53"},
+			want: []string{": NOERROR 10.0.1.101\n"},
+		},
+		{
 			name: "an upstream that is no resolver", plant: referring, args: []string{"red-vm1", "www.example.net"}, status: 1,
 			want: []string{": NOERROR\n", "not well: upstream " + up + " refers to other servers", "[upstream]\n", "dig @127.0.0.53 -p "}, never: "[no-type]",
 		},
@@ -313,7 +337,7 @@ func faults(x *explained, loose, second *lab.Guest) []fault {
 		},
 		{
 			name: "a search domain too many", args: []string{"red-vm1", "web.internal.cloud.internal"}, status: 1,
-			want: []string{": NXDOMAIN\n", "not well: web.internal.cloud.internal. is no name of switch red, but web.internal. is: the guest has put a domain behind it [search-domain]\n", "ask for web.internal., or write the longer name into the row too"},
+			want: []string{": NXDOMAIN\n", "not well: web.internal.cloud.internal. is no name of switch red, but web.internal. is: the guest has put a domain behind it [search-domain]\n", "ask for web.internal., or, if a DNS row has it, write the longer name into the row too"},
 		},
 		{
 			name: "a private name", args: []string{"red-vm1", "nas.lan"}, status: 1,

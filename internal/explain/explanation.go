@@ -51,6 +51,7 @@ type Explanation struct {
 	truncated   bool
 	err         error
 	searches    []Search
+	forwarded   string
 }
 
 // Search finds why a network does not have a name, where that takes time or a connection. err is why it could not.
@@ -185,6 +186,9 @@ func (e *Explanation) Find(f Finding) {
 		}
 	})
 }
+
+// Forwards notes the name that *forward* asks for: a plugin may have changed the name of the query.
+func (s *Step) Forwards(name string) { s.of.change(func() { s.of.forwarded = name }) }
 
 // IfDenied adds a search. It runs after the plugins, if the answer denies the name or the type.
 func (s *Step) IfDenied(search Search) {
@@ -337,6 +341,8 @@ type Report struct {
 	// would have answered without Cached, Pending the last step that has not ended.
 	Answered, WouldAnswer, Pending int
 	Truncated                      bool
+	// Forwarded is the name that *forward* has asked for last, empty for none.
+	Forwarded string
 	// Err is the error that the chain has ended with, nil for none.
 	Err error
 }
@@ -361,7 +367,7 @@ func (e *Explanation) Report() Report {
 	defer e.mu.Unlock()
 	r := Report{
 		Notes: slices.Clone(e.root.notes), Views: slices.Clone(e.views), Findings: slices.Clone(e.findings), Searches: slices.Clone(e.searches),
-		Taken: e.taken, Block: e.block, View: e.view, Cached: e.cached, Below: e.below, Answered: -1, WouldAnswer: -1, Pending: -1, Truncated: e.truncated, Err: e.err,
+		Taken: e.taken, Block: e.block, View: e.view, Cached: e.cached, Below: e.below, Answered: -1, WouldAnswer: -1, Pending: -1, Truncated: e.truncated, Err: e.err, Forwarded: e.forwarded,
 	}
 	index := map[*Step]int{}
 	for i, s := range e.steps {

@@ -22,7 +22,10 @@ func (d *diagnosis) guests(s *api.Status, all *api.Guests, named bool) {
 			continue
 		}
 		f := finding{Level: levelProblem, About: "interface " + u.Interface, Text: fmt.Sprintf("port %q is not served: %s", u.Port, u.Reason)}
-		d.add(remedied(f, api.CodeUnserved, &remedy.Context{Interface: u.Interface, Port: u.Port}))
+		if f = remedied(f, api.CodeUnserved, &remedy.Context{Interface: u.Interface, Port: u.Port}); u.Remedy != "" {
+			f.Remedy, f.Commands = u.Remedy, nil
+		}
+		d.add(f)
 	}
 	d.addressless(all.Unserved)
 	for _, text := range all.Errors {
@@ -178,14 +181,14 @@ func (d *diagnosis) addressless(unserved []api.Unserved) {
 	d.add(remedied(f, api.CodeNoAddress, &remedy.Context{}))
 }
 
-// owned adds a note for each network and each of its resolver addresses that a port has.
+// owned adds a note for each network and each of its resolver addresses that a port has beside puntdns.
 func (d *diagnosis) owned(guests []api.Guest) {
 	seen := map[string]bool{}
 	for i := range guests {
 		g := &guests[i]
 		for _, a := range g.Owned {
 			key := g.Network + g.Switch + a
-			if seen[key] {
+			if seen[key] || slices.Contains(g.Left, a) { // those have a code of their own
 				continue
 			}
 			seen[key] = true

@@ -155,13 +155,13 @@ func (q *explainedQuery) diagnoseAnswer(v *punt.TestResult, r *explain.Report) {
 	case v.Outcome.Reason == metric.ReasonDeadline:
 		out.find(api.CodeDeadline, fmt.Sprintf("the plugins have not answered in %.1f s, so the guest gets SERVFAIL; %s", out.Seconds, whoWaits(r)), "")
 	case v.Answer == nil:
-		out.find(api.CodeDropped, fmt.Sprintf("the guest gets no answer: %s", noAnswer[cmp.Or(v.Outcome.Reason, metric.ReasonUnanswered)]), "")
+		out.find(api.CodeDropped, "the guest gets no answer: "+whyNone(v, r), "")
 	case v.Answer.Rcode == dns.RcodeNameError:
 		remedy := q.nameRemedy(r)
 		if len(v.Answer.Answer) > 0 {
 			remedy = "mend the CNAME record, or add the name that it refers to"
 		}
-		out.find(api.CodeNoData, fmt.Sprintf("%s does not exist for port %s of switch %s, says %s", q.subject(v.Answer), out.Guest.Port, cmp.Or(out.Guest.Switch, "unknown"), whoAnswered(r)), remedy)
+		out.find(api.CodeNoData, fmt.Sprintf("%s does not exist for port %s of switch %s, says %s", q.subject(v.Answer), out.Guest.Port, cmp.Or(out.Guest.Switch, "unknown"), whoAnswered(r, q.name)), remedy)
 	case v.Answer.Rcode != dns.RcodeSuccess:
 		q.diagnoseError(v, r)
 	case !isGood(v.Answer) && isReferral(v.Answer) && upstreamOf(r, r.Answered) != "":
@@ -169,7 +169,7 @@ func (q *explainedQuery) diagnoseAnswer(v *punt.TestResult, r *explain.Report) {
 		out.find(api.CodeUpstream, fmt.Sprintf("upstream %s refers to other servers and has no answer: it does not resolve names of other zones", upstream), "name a resolver in forward",
 			explain.DigAt(upstream, v.Answer)...)
 	case !isGood(v.Answer):
-		out.find(api.CodeNoType, fmt.Sprintf("%s exists, but has no record of type %s, says %s", q.subject(v.Answer), out.Question.Type, whoAnswered(r)), otherFamily[out.Question.Type])
+		out.find(api.CodeNoType, fmt.Sprintf("%s exists, but has no record of type %s, says %s", q.subject(v.Answer), out.Question.Type, whoAnswered(r, q.name)), otherFamily[out.Question.Type])
 	case v.Answer.Truncated:
 		out.find(api.CodeTruncated, "the records do not fit into an answer over UDP, so the guest asks again over TCP", "")
 	}
@@ -189,17 +189,23 @@ var otherFamily = map[string]string{
 	"AAAA": "this is the right answer for a name that has IPv4 addresses only, and guests take those; add an IPv6 address if it has to have one",
 }
 
-// noAnswer says why there is no answer, by the reason.
-var noAnswer = map[string]string{
-	metric.ReasonUnanswered: "no plugin has answered, or one has dropped the query",
-	metric.ReasonPanic:      "a plugin has panicked, the log of puntdns says where",
+// whyNone says why there is no answer.
+func whyNone(v *punt.TestResult, r *explain.Report) string {
+	if v.Outcome.Reason == metric.ReasonPanic {
+		return "a plugin has panicked, the log of puntdns says where"
+	}
+	text := "no plugin has answered, or one has dropped the query"
+	if last := len(r.Steps) - 1; last >= 0 {
+		text += "; the last plugin that had it is " + r.Steps[last].Plugin
+	}
+	return text
 }
 
 // diagnoseError finds an answer that is an error.
 func (q *explainedQuery) diagnoseError(v *punt.TestResult, r *explain.Report) {
 	out := q.out
 	if upstream := upstreamOf(r, r.Answered); upstream != "" {
-		out.find(api.CodeUpstream, fmt.Sprintf("upstream %s answers %s", upstream, out.Rcode), "ask that server yourself: it may not serve this node, or its own servers may fail",
+		out.find(api.CodeUpstream, fmt.Sprintf("upstream %s answers %s%s", upstream, out.Rcode, orMismatch[v.Answer.Rcode]), "ask that server yourself: it may not serve this node, or its own servers may fail",
 			explain.DigAt(upstream, v.Answer)...)
 		return
 	}
@@ -208,12 +214,15 @@ func (q *explainedQuery) diagnoseError(v *punt.TestResult, r *explain.Report) {
 	case r.Err != nil:
 		who = ": " + r.Err.Error()
 	case r.Answered >= 0:
-		who = " from " + whoAnswered(r)
+		who = " from " + whoAnswered(r, q.name)
 	case v.Outcome.Reason != metric.ReasonChain && v.Outcome.Reason != metric.ReasonNoBlock:
 		who = fmt.Sprintf(": the query is not one for the plugins (%s)", v.Outcome.Reason)
 	}
 	out.find(api.CodeError, fmt.Sprintf("the guest gets the error %s%s", out.Rcode, who), "")
 }
+
+// orMismatch says what else an rcode of *forward* may mean.
+var orMismatch = map[int]string{dns.RcodeFormatError: ", or its answer is for another question"}
 
 // nameRemedy says what to do about a name that does not exist.
 func (q *explainedQuery) nameRemedy(r *explain.Report) string {
@@ -264,13 +273,18 @@ func whoWaits(r *explain.Report) string {
 	return "it waits for " + s.Plugin
 }
 
-// whoAnswered names the plugin that has answered, and whom it has asked.
-func whoAnswered(r *explain.Report) string {
+// whoAnswered names the plugin that has answered, and whom it has asked, for another name if a plugin has changed the
+// name of the query.
+func whoAnswered(r *explain.Report, name string) string {
 	if r.Answered < 0 {
 		return "the server"
 	}
 	if upstream := upstreamOf(r, r.Answered); upstream != "" {
-		return fmt.Sprintf("upstream %s (%s)", upstream, r.Steps[r.Answered].Plugin)
+		asked := ""
+		if r.Forwarded != "" && !strings.EqualFold(r.Forwarded, name) {
+			asked = ", which was asked for " + r.Forwarded
+		}
+		return fmt.Sprintf("upstream %s (%s)%s", upstream, r.Steps[r.Answered].Plugin, asked)
 	}
 	return "the plugin " + r.Steps[r.Answered].Plugin
 }

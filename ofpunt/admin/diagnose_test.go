@@ -233,7 +233,7 @@ func TestUnservedRemedy(t *testing.T) {
 		remedy, want string
 		commands     int
 	}{
-		{"", "external_ids:iface-id of the interface has to be the name of a logical port", 4},
+		{"", "external_ids:iface-id of the interface has to be the name of a logical port", 5},
 		{"start the agent", "start the agent", 0},
 	} {
 		e := newExplanation(&explainRequest{port: "vm1", name: "www.example.org.", qtype: dns.TypeA})

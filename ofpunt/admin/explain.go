@@ -267,6 +267,9 @@ func (q *explainedQuery) choose() error {
 			address = a
 		}
 	}
+	if !address.IsValid() && len(g.Addresses) > 0 {
+		return badRequest("server %s: the guest has no address of this family in OVN (%s); expected a server of another family, or --from ADDRESS", q.server, strings.Join(g.Addresses, " "))
+	}
 	if of.Assumed = !address.IsValid(); of.Assumed {
 		address = netip.MustParseAddr(api.StandIn6)
 		if is4 {

@@ -38,6 +38,18 @@ var guestProblems = []struct {
 		}
 		return fmt.Sprintf("the link of interface %s is down, so the guest can neither ask nor be answered", g.Interface)
 	}},
+	{code: api.CodeAddressTaken, find: func(g *api.Guest) string {
+		if len(g.Left) == 0 {
+			return ""
+		}
+		return fmt.Sprintf("another port of switch %s has the resolver address %s, so puntdns leaves the queries for it to that port", g.Switch, strings.Join(g.Left, " and "))
+	}},
+	{code: api.CodeAttachedMAC, find: func(g *api.Guest) string {
+		if g.AttachedMAC == "" {
+			return ""
+		}
+		return fmt.Sprintf("attached-mac of interface %s is %s, and its logical port has %s: port security, where the port has it, drops what the guest sends", g.Interface, g.AttachedMAC, strings.Join(g.MACs, " "))
+	}},
 	{code: api.CodePortConfig, find: func(g *api.Guest) string {
 		if len(g.PortConfig) == 0 {
 			return ""
@@ -54,7 +66,7 @@ var guestProblems = []struct {
 		if g.DroppedARP == 0 {
 			return ""
 		}
-		return fmt.Sprintf("OVN's port security has dropped ARP packets of the guest within the last minute, %d since its flows were made: the guest uses, or probes, an IPv4 address that its logical port may not use", g.DroppedARP)
+		return fmt.Sprintf("OVN's port security has dropped ARP packets of the guest within the last minute, %d since its flows were made: the guest uses, or probes, a MAC or IPv4 address that its logical port may not use", g.DroppedARP)
 	}},
 	{code: api.CodeNotAnnounced, find: notAnnounced, commands: announce},
 	{code: api.CodeFirstServer, find: func(g *api.Guest) string {

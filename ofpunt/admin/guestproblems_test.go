@@ -18,6 +18,8 @@ func TestGuestProblems(t *testing.T) {
 		api.CodeNoFlows:      {Interface: "tap1", Port: "vm1", Hits: &api.Hits{}},
 		api.CodeFirstServer:  {Interface: "tap1", Port: "vm1", Resolvers: []string{"169.254.169.254:53"}, DHCP: &api.DHCP{DNSServer: "{9.9.9.9, 169.254.169.254}"}},
 		api.CodeNotAnnounced: {Interface: "tap1", Port: "vm1", Resolvers: []string{"[fd00::254]:53", "169.254.169.254:53"}, DHCP: &api.DHCP{Row: "1", DNSServer: "9.9.9.9"}},
+		api.CodeAddressTaken: {Port: "vm1", Switch: "red", Left: []string{"169.254.169.254"}},
+		api.CodeAttachedMAC:  {Port: "vm1", Interface: "tap1", MACs: []string{"02:00:00:00:00:01"}, AttachedMAC: "02:00:00:00:00:02"},
 		api.CodePortConfig:   {Bridge: "br-int", Interface: "tap1", Port: "vm1", PortConfig: []string{api.PortNoForward}},
 		api.CodePortSecurity: {Interface: "tap1", Port: "vm1", DroppedARP: 3},
 		api.CodeLinkDown:     {Interface: "tap1", Port: "vm1", LinkDown: true},

@@ -82,7 +82,7 @@ func (t *guestLister) list(ctx context.Context, out *api.Guests) {
 	if t.srv.Names() != nil {
 		t.dhcp = t.srv.Names().DHCPv4(names)
 	}
-	served := map[string]bool{} // the logical ports that have flows
+	served := map[string][]string{} // the interfaces whose guests have flows, by logical port
 	for i := range t.Session.List.Served {
 		s := &t.Session.List.Served[i]
 		g := known[s.Key]
@@ -90,7 +90,7 @@ func (t *guestLister) list(ctx context.Context, out *api.Guests) {
 			continue // it has gone since
 		}
 		told := t.guest(s, g)
-		served[told.Port] = true
+		served[told.Port] = append(served[told.Port], told.Interface)
 		out.Guests = append(out.Guests, told)
 	}
 	t.listUnserved(served, out)
@@ -100,16 +100,17 @@ func (t *guestLister) guest(s *guests.Served, g *guests.Guest) api.Guest {
 	out := api.Guest{Bridge: t.Name, MACs: []string{}, Addresses: []string{}, Resolvers: t.resolvers(s), Hits: t.hits(s.Key)}
 	if i := g.Interface; i != nil {
 		out.Port, out.Interface, out.InPort, out.Switch = i.IfaceID, i.Name, i.OFPort, i.NetworkID
-		if mac, ok := guests.AttachedMAC(i); ok && g.Port == nil {
-			out.MACs = append(out.MACs, net.HardwareAddr(mac[:]).String())
-		}
 	}
+	out.VLAN = g.VLAN()
 	if g.Port != nil {
 		t.addPort(&out, g)
 	}
-	out.VLAN = g.VLAN()
+	addAttachedMAC(&out, g)
 	for _, a := range s.Owned {
 		out.Owned = append(out.Owned, a.String())
+	}
+	for _, a := range s.Left {
+		out.Left = append(out.Left, a.String())
 	}
 	o := g.Origin(0)
 	out.Refused = t.refused(refusals.Guest{Port: o.Port, Switch: o.Switch})
@@ -118,6 +119,23 @@ func (t *guestLister) guest(s *guests.Served, g *guests.Guest) api.Guest {
 	out.PortConfig = portConfigWords(t.portConfig[out.InPort])
 	addProblems(&out)
 	return out
+}
+
+// addAttachedMAC adds the MAC address that the interface has by its external_ids: for a guest without a logical port, or
+// if the logical port has others. A port whose guest is behind another one, by its VLAN, has the interface of that one.
+func addAttachedMAC(out *api.Guest, g *guests.Guest) {
+	if g.Interface == nil {
+		return
+	}
+	mac, ok := guests.AttachedMAC(g.Interface)
+	text := net.HardwareAddr(mac[:]).String()
+	switch {
+	case !ok:
+	case out.Network == "":
+		out.MACs = append(out.MACs, text)
+	case out.VLAN == 0 && len(out.MACs) > 0 && !slices.Contains(out.MACs, text):
+		out.AttachedMAC = text
+	}
 }
 
 // portConfigWords returns the words of ovs-ofctl(8) for the config of a port that stops queries or answers.
@@ -187,18 +205,18 @@ func (t *guestLister) resolvers(g *guests.Served) (all []string) {
 }
 
 // listUnserved lists the interfaces that are not served, and of guests without a resolver
-// address. served has the logical ports that are.
-func (t *guestLister) listUnserved(served map[string]bool, out *api.Guests) {
+// address. served is [guests.Known.Served].
+func (t *guestLister) listUnserved(served map[string][]string, out *api.Guests) {
 	if t.View == nil {
 		return
 	}
 	known := guests.Known{
-		Bridge: t.Name, NotHere: t.Session.NotHere,
+		Bridge: t.Name, NotHere: t.Session.NotHere, Served: served,
 		Unconfirmed: t.srv.Names() != nil && t.srv.Names().NeedsConfirmation(),
 	}
 	for i := range t.View.Interfaces {
 		i := &t.View.Interfaces[i]
-		if i.IfaceID != "" && served[i.IfaceID] {
+		if names := served[i.IfaceID]; i.IfaceID != "" && (slices.Contains(names, i.Name) || slices.Contains(names, "")) {
 			continue
 		}
 		why := t.book.WhyNot(i, &known)

@@ -36,7 +36,7 @@ func TestListAddressless(t *testing.T) {
 	session := &bridge.SessionState{NotHere: map[string]string{"p1": "some other reason"}}
 	l := newGuestLister(nil, &bridge.State{Name: "br-tenants", Server: srv, Session: session, View: ports.NewView(local, nil)}, srv)
 	var out api.Guests
-	l.listUnserved(map[string]bool{"p0": true}, &out)
+	l.listUnserved(map[string][]string{"p0": {"tap-p0"}}, &out)
 	got := map[string]string{}
 	for _, u := range out.Unserved {
 		got[u.Port] = u.Code

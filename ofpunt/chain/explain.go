@@ -34,6 +34,7 @@ func (g *loopGuard) explain(ctx context.Context, x *explain.Step, w dns.Response
 		all = append(all, strings.Join(own, " "))
 	}
 	x.Notef("it may ask %s", strings.Join(all, ", or as the next forward "))
+	x.Forwards(r.Question[0].Name)
 	code, err := g.Forward.ServeDNS(ctx, w, r)
 	asked := x.Asked()
 	last := len(asked) - 1

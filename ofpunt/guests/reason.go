@@ -14,6 +14,7 @@ const (
 	NoOFPort      Code = "no-ofport"
 	PluggedNow    Code = "plugged-now"
 	NotHere       Code = "not-here"
+	IfaceIDTwice  Code = "iface-id-twice"
 	NoResolver    Code = "no-resolver"
 	Unconfirmed   Code = "unconfirmed"
 	NotRead       Code = "not-read"
@@ -42,6 +43,7 @@ var reasons = map[Code]reasonRow{
 	NoOFPort:      {"the switch has given it no OpenFlow port: its device is missing or broken (ovs-vsctl get interface {} error)", false, "give the interface a device that works, or delete its port"},
 	PluggedNow:    {"it was plugged a moment ago", true, ""},
 	NotHere:       {"{}", false, ""},
+	IfaceIDTwice:  {"interface {} has the same external_ids:iface-id, and its guest is the one that is served", false, "one of both interfaces is left over, or has the iface-id of another guest: delete it, or give it the iface-id of its own logical port"},
 	NoResolver:    {"it has no resolver address: the databases give it none (address {})", false, ""},
 	Unconfirmed:   {"Southbound is not in sync, and the flows of ovn-controller do not confirm that the port is as in the saved snapshot, at this interface", false, ""},
 	NotRead:       {"OVN has not bound its logical port here; puntdns looks for the cause 10 s after the interface was plugged, or its iface-id set", true, ""},

@@ -18,6 +18,8 @@ type Known struct {
 	// NotHere has, by external_ids:iface-id, why a logical port is not a guest here, as the databases say. The text is
 	// empty for a port of a type that is never a guest. A port that has not been looked up yet has no entry.
 	NotHere map[string]string
+	// Served has the names of the interfaces with a guest that is served, by external_ids:iface-id.
+	Served map[string][]string
 	// Unconfirmed is set while the flows of ovn-controller do not confirm the saved snapshot.
 	Unconfirmed bool
 }
@@ -35,6 +37,8 @@ func (b Book) WhyNot(i *vswitch.Interface, k *Known) Reason {
 		return Reason{Code: NoIfaceID}
 	case i.OFPort == 0:
 		return Reason{NoOFPort, i.Name}
+	case len(k.Served[i.IfaceID]) > 0:
+		return Reason{IfaceIDTwice, k.Served[i.IfaceID][0]}
 	}
 	if b.rules.Placement != placement.OVN {
 		if r := b.whyNotLocal(i); r.Code != "" {

@@ -35,6 +35,7 @@ func TestWhyNot(t *testing.T) {
 		{"without a resolver address", placement.OVN, iface{IfaceID: "vm", OFPort: 5}, Known{}, true, NoResolver},
 		{"saved, not confirmed", placement.OVN, iface{IfaceID: "other", OFPort: 5}, Known{Unconfirmed: true}, false, Unconfirmed},
 		{"a localport", placement.OVN, iface{IfaceID: "meta", OFPort: 5}, Known{NotHere: map[string]string{"meta": ""}}, false, OtherType},
+		{"an iface-id of two", placement.OVN, iface{IfaceID: "vm", OFPort: 5}, Known{Served: map[string][]string{"vm": {"tap1"}}}, false, IfaceIDTwice},
 		{"not read yet", placement.OVN, iface{IfaceID: "meta", OFPort: 5}, Known{}, false, NotRead},
 		{"a router of Neutron's", placement.Neutron, iface{Name: "qr-1", Type: "internal", IfaceID: "qr-1", AttachedMAC: "02:00:00:00:00:01", OFPort: 5}, Known{}, false, OfNeutron},
 		{"the dead VLAN", placement.Table, iface{IfaceID: "vm", OFPort: 5, Tag: 4095}, Known{}, false, DeadVLAN},

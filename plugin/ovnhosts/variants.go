@@ -91,7 +91,7 @@ func variantOf(qname, name, ofSwitch string) explain.Finding {
 	f.Remedy = fmt.Sprintf("give the guest %s as its search domain (domain_name in its DHCP options), or ask for the whole name", strings.TrimSuffix(strings.TrimPrefix(name, qname), "."))
 	if len(name) < len(qname) {
 		f.Text = fmt.Sprintf("%s is no name of switch %s, but %s is: the guest has put a domain behind it", qname, ofSwitch, name)
-		f.Remedy = "names of DNS rows are known as they are written, without any domain behind them: ask for " + name + ", or write the longer name into the row too"
+		f.Remedy = "ask for " + name + ", or, if a DNS row has it, write the longer name into the row too; a hostname of a port has the domains that `puntctl names` shows"
 	}
 	return f
 }

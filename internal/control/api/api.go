@@ -71,6 +71,10 @@ const (
 	CodeNoAddress = "no-address"
 	// CodeOverLimit: a limit refuses queries of the guest.
 	CodeOverLimit = "over-limit"
+	// CodeAddressTaken: another machine of the guest's network has a resolver address.
+	CodeAddressTaken = "address-taken"
+	// CodeAttachedMAC: the MAC address of the guest's interface is not the one of its logical port.
+	CodeAttachedMAC = "attached-mac"
 	// CodePortConfig: the config of the guest's OpenFlow port stops queries or answers.
 	CodePortConfig = "port-config"
 	// CodeLinkDown: the link of the guest's interface is down.

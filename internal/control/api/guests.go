@@ -75,6 +75,9 @@ type Guest struct {
 	// Owned are the resolver addresses that a port of the network has. Only that port answers ARP requests
 	// and neighbour solicitations for them.
 	Owned []string `json:"owned,omitempty"`
+	// Left are the resolver addresses that another machine of the network has. puntdns leaves queries for them to
+	// that machine, so Resolvers lacks them.
+	Left []string `json:"left,omitempty"`
 	// FunctionPorts are the ports of network functions (ovn-nb(5)) on the switch: what an ACL sends to
 	// one of them is not punted.
 	FunctionPorts []FunctionPort `json:"function_ports,omitempty"`
@@ -82,6 +85,8 @@ type Guest struct {
 	Kept bool `json:"kept"`
 	// Hits are the counters of the switch; left out if it has not reported them.
 	Hits *Hits `json:"hits,omitempty"`
+	// AttachedMAC is external_ids:attached-mac of the interface if no MAC address of the logical port is the same.
+	AttachedMAC string `json:"attached_mac,omitempty"`
 	// LinkDown is set while the link of the interface is down.
 	LinkDown bool `json:"link_down,omitempty"`
 	// PortConfig has PortNoReceive and PortNoForward if the OpenFlow port has such a config.

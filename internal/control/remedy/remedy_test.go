@@ -116,11 +116,11 @@ func TestPlaceholders(t *testing.T) {
 		}
 	}
 	c := &Context{Interface: "tap 1", Port: "vm 1"}
-	want := []string{"ovs-vsctl get Interface 'tap 1' external_ids:iface-id", "ovs-vsctl get Interface 'tap 1' ofport error", "ovn-nbctl --columns=name,up,options list Logical_Switch_Port 'vm 1'", `ovn-sbctl --columns=logical_port,chassis,up find Port_Binding 'logical_port="vm 1"'`}
+	want := []string{"ovs-vsctl get Interface 'tap 1' external_ids:iface-id", "ovs-vsctl get Interface 'tap 1' ofport error", "ovn-nbctl --columns=name,up,options list Logical_Switch_Port 'vm 1'", `ovn-sbctl --columns=logical_port,chassis,up find Port_Binding 'logical_port="vm 1"'`, "ovn-appctl -t ovn-controller connection-status"}
 	if got := Of(api.CodeUnserved, c).Commands; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if got := Of(api.CodeUnserved, &Context{}); got.Text == "" || got.Commands != nil {
+	if got := Of(api.CodeLinkDown, &Context{}); got.Text == "" || got.Commands != nil {
 		t.Errorf("%+v, want a text alone", got)
 	}
 }

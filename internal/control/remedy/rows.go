@@ -84,12 +84,13 @@ var rows = []row{
 	{code: api.CodeDatabase, docs: "docs/alerts.md#puntdnsdatabasedown", peer: "the database's ovsdb-server"},
 	{
 		code: api.CodeUnserved, docs: guestDocs,
-		text: "external_ids:iface-id of the interface has to be the name of a logical port, which is bound to this chassis",
+		text: "external_ids:iface-id of the interface has to be the name of a logical port, which ovn-controller has bound to this chassis",
 		commands: []string{
 			"ovs-vsctl get Interface {interface} external_ids:iface-id",
 			"ovs-vsctl get Interface {interface} ofport error",
 			"ovn-nbctl --columns=name,up,options list Logical_Switch_Port {port}",
 			"ovn-sbctl --columns=logical_port,chassis,up find Port_Binding {port-match}",
+			"ovn-appctl -t ovn-controller connection-status",
 		},
 	},
 	{
@@ -105,6 +106,16 @@ var rows = []row{
 		code: api.CodeLinkDown, docs: guestDocs,
 		text:     "start the guest, and set the interface up in the guest and on the node",
 		commands: []string{"ovs-vsctl get Interface {interface} admin_state link_state", "ip -d link show {interface}"},
+	},
+	{
+		code: api.CodeAddressTaken, docs: guestDocs,
+		text:     "give that machine another address, or name other addresses in `address` of ofpunt; with a DNS server there, guests need no puntdns at that address",
+		commands: []string{"ovn-nbctl --format=csv --columns=name,type,addresses list Logical_Switch_Port"},
+	},
+	{
+		code: api.CodeAttachedMAC, docs: guestDocs, note: true,
+		text:     "see whether the interface has the iface-id of another guest, and whether the port has the MAC address of the guest",
+		commands: []string{"ovs-vsctl get Interface {interface} external_ids", "ovn-nbctl lsp-get-addresses {port}", "ovn-nbctl lsp-get-port-security {port}"},
 	},
 	{
 		code: api.CodePortConfig, docs: guestDocs,
@@ -144,7 +155,7 @@ var rows = []row{
 	},
 	{
 		code: api.CodeUpstreams, docs: "docs/alerts.md#puntdnsupstreamdown",
-		text: "outside names get SERVFAIL while none answers: see that this node has a way to these servers, that they permit its queries, or name others in forward",
+		text: "names of this forward get SERVFAIL while none of its servers answers: see that this node has a way to them, that they permit its queries, or name others in forward",
 	},
 
 	// Findings of an explanation.
@@ -171,7 +182,7 @@ var rows = []row{
 	},
 	{
 		code: api.CodePortSecurity, docs: guestDocs, note: true,
-		text:     "see which address the guest uses, and give its port that address, or the guest one of its port's",
+		text:     "see which MAC and IPv4 addresses the guest uses: they have to be the ones of its port",
 		commands: []string{"ovn-nbctl lsp-get-port-security {port}", "ovn-nbctl lsp-get-addresses {port}"},
 	},
 	{
