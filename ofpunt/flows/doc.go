@@ -54,6 +54,12 @@
 // process of whose private table nothing is left, is searched table by table, some tables at
 // each beat, once in the life of a process.
 //
+// # Closed guests
+//
+// The flow that drops the packets of a closed guest without a lease, and the entry flows of that guest, outlive the
+// process. A process that ends removes all other flows (withdraw). The next process finds the rest by its generation,
+// like flows of a process that was killed.
+//
 // # Goroutines and locks
 //
 // The package has no goroutine but that of the timer of a retry. The owner of the Reconciler is

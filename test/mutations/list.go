@@ -88,6 +88,7 @@ var list = []mutation{
 	},
 	{
 		name: "closed-guest-forgotten", file: "ofpunt/placement/placement.go",
+		pkg: "./ofpunt/flows", tests: "^TestPlanned$",
 		find: `g.Closed == o.Closed && `, put: ``,
 		system: "^TestFailClosed$",
 		caught: "ofpunt/flows TestPlanned",
