@@ -135,3 +135,33 @@ func TestDefaultServer(t *testing.T) {
 		}
 	}
 }
+
+// Addresses stand in for a guest of which OVN knows none, and not for one of the other address family.
+func TestChoose(t *testing.T) {
+	server := netip.MustParseAddrPort("169.254.169.254:53")
+	for _, tt := range []struct {
+		name    string
+		g       api.Guest
+		from    string
+		client  string // "" for an error
+		assumed bool
+	}{
+		{"its own", api.Guest{MACs: []string{"02:00:00:00:01:11"}, Addresses: []string{"fd00::1", "10.0.0.1"}}, "", "10.0.0.1:50000", false},
+		{"given", api.Guest{MACs: []string{"02:00:00:00:01:11"}, Addresses: []string{"fd00::1"}}, "10.0.0.9", "10.0.0.9:50000", false},
+		{"no address", api.Guest{MACs: []string{"02:00:00:00:01:11"}}, "", api.StandIn4 + ":50000", true},
+		{"no MAC address", api.Guest{Addresses: []string{"10.0.0.1"}}, "", "10.0.0.1:50000", true},
+		{"another family", api.Guest{MACs: []string{"02:00:00:00:01:11"}, Addresses: []string{"fd00::1"}}, "", "", false},
+		{"given, of another family", api.Guest{Addresses: []string{"10.0.0.1"}}, "fd00::1", "", false},
+	} {
+		w := &explainRequest{port: "vm1", name: "a.", qtype: dns.TypeA, server: server}
+		if tt.from != "" {
+			w.from = netip.MustParseAddr(tt.from)
+		}
+		q := &explainedQuery{explainRequest: w, out: newExplanation(w)}
+		q.out.Guest = tt.g
+		err := q.choose()
+		if of := q.out.Question; (err != nil) != (tt.client == "") || of.Client != tt.client || err == nil && of.Assumed != tt.assumed {
+			t.Errorf("%s: %v, %+v; want %q, assumed %v", tt.name, err, of, tt.client, tt.assumed)
+		}
+	}
+}
