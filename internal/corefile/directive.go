@@ -40,7 +40,12 @@ type Position struct {
 }
 
 // String implements fmt.Stringer: FILE:LINE.
-func (p Position) String() string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
+func (p Position) String() string {
+	if p.Line == 0 { // it is not known
+		return p.File
+	}
+	return fmt.Sprintf("%s:%d", p.File, p.Line)
+}
 
 // property is one property as it was read. If a property is given more than once, words has the words of all
 // its lines and blocks, and at is the position of the first.

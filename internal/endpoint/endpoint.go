@@ -169,6 +169,9 @@ func join(host, port string, lowest uint64) (string, error) {
 	if err != nil || n < lowest {
 		return "", fmt.Errorf("port %q: expected a number from %d to 65535", port, lowest)
 	}
+	if strings.HasPrefix(host, "//") {
+		return "", errors.New("expected no // before the host")
+	}
 	if strings.ContainsAny(host, " \t\r\n/[]") {
 		return "", fmt.Errorf("host %q: expected an address or a name", host)
 	}

@@ -68,6 +68,7 @@ func TestParseErrors(t *testing.T) {
 		{"tcp:h:0", "from 1 to 65535"},
 		{"tcp:h:65536", "from 1 to 65535"},
 		{"tcp:h:http", "from 1 to 65535"},
+		{"tcp://192.0.2.1:6642", "expected no //"},
 		{"ssl:a b:1", "expected an address or a name"},
 		{"ptcp:", "from 0 to 65535"},
 		{"ptcp:1:", "expected PORT or PORT:HOST"},

@@ -19,6 +19,8 @@ var (
 	ofPlugin = regexp.MustCompile(`^plugin/([a-z0-9_]+): `)
 	// unknownDirective matches caddy's error of a plugin that this program does not have.
 	unknownDirective = regexp.MustCompile(`Unknown directive '(.*)'$`)
+	// servedTwice matches CoreDNS's error of two blocks with one zone, by the zone.
+	servedTwice = regexp.MustCompile(`^cannot serve [a-z0-9]+://(\S+):\d+ (?:on \S+ )?- it is already defined$`)
 	// hasPosition matches an error that says where it is.
 	hasPosition = regexp.MustCompile(`:\d+ - `)
 )
@@ -33,15 +35,28 @@ func WithPosition(in caddy.Input, err error) error {
 	if m := unknownDirective.FindStringSubmatch(err.Error()); m != nil {
 		return fmt.Errorf("%w; expected one that -plugins lists%s", err, corefile.DidYouMean(m[1], caddy.ValidDirectives(ServerType)))
 	}
-	m := ofPlugin.FindStringSubmatch(err.Error())
-	if m == nil || hasPosition.MatchString(err.Error()) {
-		return err
-	}
 	blocks, parseErr := ParseBlocks(in)
 	if parseErr != nil {
 		return err
 	}
+	if m := servedTwice.FindStringSubmatch(err.Error()); m != nil {
+		return withPositions(positionsOfZone(in.Path(), blocks, m[1]), err)
+	}
+	m := ofPlugin.FindStringSubmatch(err.Error())
+	if m == nil || hasPosition.MatchString(err.Error()) {
+		return err
+	}
 	return withPositions(positionsOf(in.Path(), blocks, m[1]), err)
+}
+
+// positionsOfZone returns where the blocks of a zone are: the line of the first directive of each.
+func positionsOfZone(file string, blocks []caddyfile.ServerBlock, zone string) (all []corefile.Position) {
+	for i := range blocks {
+		if at := positionOfBlock(file, &blocks[i]); slices.Contains(zonesOf(&blocks[i]), zone) && at.Line > 0 {
+			all = append(all, at)
+		}
+	}
+	return all
 }
 
 // positionsOf returns where the directives of that name stand, each once, in the order of the

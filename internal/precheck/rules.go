@@ -223,17 +223,14 @@ func zonesOf(b *caddyfile.ServerBlock) (all []string) {
 	return all
 }
 
-// positionOfBlock returns the line of the first directive of a server block of the file, or the file for a block
-// without any: caddy does not keep the line of the names.
-func positionOfBlock(path string, b *caddyfile.ServerBlock) string {
+// positionOfBlock returns the line of the first directive of a server block of the file, without a line for a block
+// that has none: caddy does not keep the line of the names.
+func positionOfBlock(path string, b *caddyfile.ServerBlock) corefile.Position {
 	at := caddyfile.Token{}
 	for _, tokens := range b.Tokens {
 		if at.Line == 0 || tokens[0].Line < at.Line {
 			at = tokens[0]
 		}
 	}
-	if at.Line == 0 {
-		return path
-	}
-	return corefile.Position{File: cmp.Or(at.File, path), Line: at.Line}.String()
+	return corefile.Position{File: cmp.Or(at.File, path), Line: at.Line}
 }
