@@ -83,7 +83,7 @@ func (s *Server) compile() error {
 	if hijack {
 		configs = addResumeUnanswered(configs)
 	}
-	wrapPlugins(configs, hijack)
+	wrapPlugins(configs, hijack, s.Options.Hedge)
 	var err error
 	if s.dns, err = dnsserver.NewServer(s.address(), configs); err != nil {
 		return fmt.Errorf("%s - ofpunt %s: %w", s.blocks[0], s.Options.Name, err)

@@ -20,6 +20,7 @@
 //	hop ............. no EDNS option of a guest goes to another server      hop.go
 //	tenantcache ..... an answer that depends on the guest is cached for those it is for
 //	loopGuard ....... *forward* does not ask a guest what that guest asks   forward.go
+//	hedge ........... *forward* has a second server if the first is slow    hedge.go
 //	noTransfers ..... *forward* gets no zone transfer                       transfer.go
 //	resumeUnanswered  in hijack mode, the query goes on to its destination  resume.go
 package chain

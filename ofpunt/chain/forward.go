@@ -28,6 +28,7 @@ type loopGuard struct {
 	*forward.Forward
 	upstreams []netip.Addr // what the forward asks, and those behind it
 	hijack    bool
+	hedge     *hedge // nil for none
 }
 
 // forwardsOf returns a *forward* and each *forward* that stands behind it in the block, in their order.
@@ -57,6 +58,9 @@ func (g *loopGuard) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.M
 	if !ok || !g.wouldLoop(ctx, x) {
 		if explained != nil {
 			return g.explain(ctx, explained, w, r)
+		}
+		if g.hedge != nil {
+			return g.hedge.serve(ctx, g.Forward, w, r)
 		}
 		if ok && x.WantsUpstream() {
 			ctx = noteUpstream(ctx, x)

@@ -35,7 +35,7 @@ func TestAddLoopGuards(t *testing.T) {
 	}
 	configs := []*dnsserver.Config{{Zone: "a.", Plugin: shared}, {Zone: "b.", Plugin: shared}}
 	for range 2 {
-		wrapPlugins(configs, false)
+		wrapPlugins(configs, false, 0)
 		if _, err := dnsserver.NewServer("test", configs); err != nil {
 			t.Fatal(err)
 		}

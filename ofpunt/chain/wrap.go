@@ -6,6 +6,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/coredns/coredns/plugin"
@@ -26,7 +27,7 @@ type keyOwner interface {
 
 // wrapPlugins wraps the forwards of each of configs in loopGuards, and each tsig in a tsigOfBlock. Behind
 // each transfer it puts a noTransfers.
-func wrapPlugins(configs []*dnsserver.Config, hijack bool) {
+func wrapPlugins(configs []*dnsserver.Config, hijack bool, hedgeAfter time.Duration) {
 	for _, c := range configs {
 		// The zones of one block share the slice.
 		c.Plugin = slices.Clone(c.Plugin)
@@ -35,7 +36,7 @@ func wrapPlugins(configs []*dnsserver.Config, hijack bool) {
 			c.Plugin[i] = func(next plugin.Handler) plugin.Handler {
 				switch h := p(next).(type) {
 				case *forward.Forward:
-					return &loopGuard{Forward: h, upstreams: upstreamsOf(h), hijack: hijack}
+					return &loopGuard{Forward: h, upstreams: upstreamsOf(h), hijack: hijack, hedge: newHedge(h, hedgeAfter)}
 				case *tsig.TSIGServer:
 					return &tsigOfBlock{h, keys}
 				case keyOwner:

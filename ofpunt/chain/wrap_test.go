@@ -23,7 +23,7 @@ func TestTSIGOfBlock(t *testing.T) {
 	withOther := maps.Clone(red)
 	withOther["feed."] = "ZmVlZA=="
 	configs := []*dnsserver.Config{of("a.", withOther), of("b.", blue)}
-	wrapPlugins(configs, false)
+	wrapPlugins(configs, false, 0)
 	if _, err := dnsserver.NewServer("test", configs); err != nil {
 		t.Fatal(err)
 	}

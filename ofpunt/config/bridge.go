@@ -53,6 +53,9 @@ type Bridge struct {
 	// one network may fill, in percent.
 	CacheScope tenantcache.Scope
 	CacheShare int
+	// Hedge is how long *forward* waits for the first server of a query before it asks a second one too; 0 for
+	// no second one.
+	Hedge time.Duration
 	// NetworkMetrics is set if metrics count by network, too.
 	NetworkMetrics bool
 	TLS            endpoint.TLSFiles
@@ -90,6 +93,8 @@ const (
 	defaultPriority = 32768
 	// A lease is a hard_timeout, whole seconds in 16 bits.
 	minLease, maxLease = 3 * time.Second, 65535 * time.Second
+	// A shorter wait would send most queries twice. After a longer one *forward* asks the next server by itself.
+	minHedge, maxHedge = 10 * time.Millisecond, 2 * time.Second
 )
 
 // Default returns the defaults that README.md documents.
@@ -215,6 +220,7 @@ var properties = map[string]func(*Bridge, []string) error{
 	"overload":       parseOverload,
 	"cache_scope":    parseCacheScope,
 	"cache_share":    parseCacheShare,
+	"hedge":          parseHedge,
 	"metrics":        parseMetrics,
 	"control":        parseControl,
 	"why":            parseWhy,
@@ -485,6 +491,13 @@ func parseCacheShare(o *Bridge, args []string) error {
 	}
 	o.CacheShare = n
 	return nil
+}
+
+func parseHedge(o *Bridge, args []string) (err error) {
+	o.Hedge, err = parseDuration(args, "one duration from 10ms to 2s", func(d time.Duration) bool {
+		return d >= minHedge && d <= maxHedge
+	})
+	return err
 }
 
 func parseRate(o *Bridge, args []string) (err error) {

@@ -54,6 +54,7 @@ func TestParseBlock(t *testing.T) {
 		{"no grace", "ofpunt br-int {\n grace 0\n}", with(func(o *Bridge) { o.Grace = 0 })},
 		{"fails closed", "ofpunt br-int {\n fail closed\n}", with(func(o *Bridge) { o.FailClosed = true })},
 		{"fails open", "ofpunt br-int {\n fail open\n}", Default("br-int")},
+		{"hedge", "ofpunt br-int {\n hedge 50ms\n}", with(func(o *Bridge) { o.Hedge = 50 * time.Millisecond })},
 		{"switches", "ofpunt br-int {\n arp off\n lease 0\n overload drop\n placement ovn\n}", with(func(o *Bridge) {
 			o.ARP, o.Lease, o.Overload = false, 0, OverloadDrop
 		})},
@@ -161,6 +162,9 @@ func TestParseBlockRefuses(t *testing.T) {
 		{"cache_share 0", "cache_share 0", nil},
 		{"cache_share too large", "cache_share 101", nil},
 		{"cache_share with a sign", "cache_share 25%", nil},
+		{"hedge too short", "hedge 9ms", nil},
+		{"hedge without a unit", "hedge 50", nil},
+		{"hedge beyond forward's own wait", "hedge 2001ms", nil},
 		{"metrics without words", "metrics", choice(nil, "network")},
 		{"metrics of another word", "metrics guest", choice([]string{"guest"}, "network")},
 		{"tls", "tls cert", corefile.TLSParsers(nil)["tls"]([]string{"cert"})},

@@ -32,6 +32,10 @@ func (s *Server) answererOf(m *dns.Msg) (a answerer) {
 // maxFrames is more than there are between the writer and the plugin: each plugin on the way may have a writer.
 const maxFrames = 64
 
+// answersForForward ends the name of the function of package chain that writes the answer of *forward*, with the
+// property *hedge*.
+const answersForForward = "/chain.(*loopGuard).ServeDNS"
+
 // pluginOnStack returns the name of the package of the innermost ServeDNS on the stack, or of the caller of
 // origin.ReplaceAnswer before that. The interface PluginTracker of CoreDNS has the outermost plugin instead, since each
 // call of the next plugin wraps the writer.
@@ -41,6 +45,9 @@ func pluginOnStack() string {
 	for replaced := false; ; {
 		f, more := frames.Next()
 		// The name is such as github.com/coredns/coredns/plugin/forward.(*Forward).ServeDNS.
+		if strings.HasSuffix(f.Function, answersForForward) {
+			return "forward"
+		}
 		if replaced || strings.HasSuffix(f.Function, ".ServeDNS") {
 			name, _, _ := strings.Cut(f.Function[strings.LastIndexByte(f.Function, '/')+1:], ".")
 			return name

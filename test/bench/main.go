@@ -39,6 +39,7 @@ var suites = []suite{
 	{name: "local", run: (*bench).local},
 	{name: "tcp", run: (*bench).tcp},
 	{name: "forward", run: (*bench).forward},
+	{name: "upstreams", run: (*bench).upstreams},
 	{name: "peers", run: (*bench).peersElsewhere},
 	{name: "flood", run: (*bench).flood},
 	{name: "change", run: (*bench).change},

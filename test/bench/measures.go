@@ -25,6 +25,9 @@ const (
 	pDnsmasq  = "dnsmasq in a guest"
 	pResolved = "systemd-resolved in the guest"
 
+	pNextSoon = "puntdns, options of forward"
+	pHedge    = "puntdns, hedge 50ms"
+
 	pRelay    = "CoreDNS, no switch"
 	pUpstream = "the upstream itself"
 
@@ -74,6 +77,11 @@ const (
 	tDead         = "outside names, 20 a second, the first of two upstreams is silent, median ms"
 	tDead99       = "outside names, 20 a second, the first of two upstreams is silent, p99 ms"
 	tDeadLost     = "outside names, 20 a second, the first of two upstreams is silent, % lost"
+	tTwo50        = "outside names, two upstreams, 50 outstanding, queries/s"
+	tDying        = "outside names, 200 a second, the first of two upstreams falls silent, % over 100 ms"
+	tDyingMedian  = "outside names, 200 a second, the first of two upstreams falls silent, median ms"
+	tDying99      = "outside names, 200 a second, the first of two upstreams falls silent, p99 ms"
+	tDyingSecond  = "outside names, 200 a second, two upstreams that answer, % that the second is asked"
 	tVictim       = "a guest that asks 100 a second, median µs"
 	tVictim99     = "a guest that asks 100 a second, p99 µs"
 	tVictimLost   = "a guest that asks 100 a second, % lost"
@@ -167,6 +175,7 @@ var (
 	forward50     = forwardTables(tForward50)
 	forward500    = forwardTables(tForward500)
 	forwardCached = forwardTables(tCached)
+	forwardTwo    = forwardTables(tTwo50)
 )
 
 func forwardTables(rate string) loadTables {

@@ -73,20 +73,26 @@ func (o *outside) withDeadUpstream() []peer {
 
 // puntdns has a chain of plugin, if that is not empty, and forward with these arguments.
 func (o *outside) puntdns(plugin, forward string) peer {
-	return peer{name: pPuntdns, asker: o.vm.Host, server: resolver, start: func() *lab.Process {
+	return o.puntdnsWith(pPuntdns, "", plugin, forward)
+}
+
+// puntdnsWith is puntdns under another name, with another property of ofpunt.
+func (o *outside) puntdnsWith(name, property, plugin, forward string) peer {
+	return peer{name: name, asker: o.vm.Host, server: resolver, start: func() *lab.Process {
 		return o.serve(o.Node.Host, "flows are in place", o.bench.puntdns, "-conf", o.WriteFile("Corefile", fmt.Sprintf(`. {
     ofpunt br-int {
         openflow %s
         ovsdb %s
         placement table 0 102
         rate off
+        %s
     }
     errors
     prometheus 127.0.0.1:9153
     %s
     forward . %s
 }
-`, o.Node.OpenFlow, o.Node.OVSDB, plugin, forward)))
+`, o.Node.OpenFlow, o.Node.OVSDB, property, plugin, forward)))
 	}}
 }
 

@@ -270,6 +270,24 @@ var list = []mutation{
 		caught: "plugin/neutronhosts TestUnread",
 	},
 	{
+		name: "hedge-of-another-zone", file: "ofpunt/chain/hedge.go",
+		find: `err == nil && !before[p.Addr()]`, put: `err == nil`,
+		system: "^TestHedge$",
+		caught: "ofpunt/chain TestHedge",
+	},
+	{
+		name: "hedge-unbounded", file: "ofpunt/chain/hedge.go",
+		find: `first == nil || h.open.Load() > maxOpen`, put: `first == nil`,
+		system: "^TestHedge$",
+		caught: "ofpunt/chain TestHedgeBounded",
+	},
+	{
+		name: "hedge-takes-failure", file: "ofpunt/chain/hedge.go",
+		find: `m.Rcode != dns.RcodeSuccess && m.Rcode != dns.RcodeNameError, `, put: ``,
+		system: "^TestHedge$",
+		caught: "ofpunt/chain TestHedge",
+	},
+	{
 		name: "passthrough-over-tcp", file: "plugin/passthrough/passthrough.go",
 		find: `case punted && h.Next == nil:`, put: `case !punted && h.Next == nil:`,
 		system: "^TestTCP$",
