@@ -11,7 +11,7 @@ import (
 
 	"github.com/coredns/caddy"
 
-	"github.com/puntdns/puntdns/ofpunt/label"
+	"github.com/puntdns/puntdns/internal/label"
 	"github.com/puntdns/puntdns/test/pages"
 )
 
