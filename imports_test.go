@@ -24,7 +24,7 @@ const imports = `
 .: internal/lifecycle internal/plugincfg internal/precheck internal/process ofpunt caddy coredns coredns-log
 cmd/puntctl: internal/puntctl
 cmd/puntdns: . internal/puntctl plugins
-plugins: ofpunt plugin/audit plugin/neutronhosts plugin/ovnforward plugin/ovnhosts plugin/passthrough plugin/private plugin/ready plugin/rpz coredns
+plugins: ofpunt plugin/audit plugin/egress plugin/neutronhosts plugin/ovnforward plugin/ovnhosts plugin/passthrough plugin/private plugin/ready plugin/rpz coredns
 plugins/generate: internal/plugincfg
 
 internal/authority: internal/corefile internal/explain internal/origin internal/ovn/names coredns dns # it knows names and guests, not the source of either
@@ -94,6 +94,8 @@ ofpunt/watch: internal/control/api internal/origin internal/spacesaving dns # it
 
 # No plugin imports ofpunt: internal/origin has what a plugin may know of the punt.
 plugin/audit: internal/corefile internal/escape internal/metricset internal/origin internal/trail caddy coredns coredns-log dns
+plugin/egress: internal/authority internal/corefile internal/explain internal/label internal/metricset internal/origin plugin/egress/policy caddy coredns coredns-log dns
+plugin/egress/policy: # it knows names and addresses: no guest, no message, no plugin
 plugin/neutronhosts: internal/authority internal/corefile internal/metricset internal/origin plugin/neutronhosts/addnhosts caddy coredns coredns-log dns
 plugin/neutronhosts/addnhosts: internal/ovn/names internal/refcount dns # it knows files, and no plugin
 plugin/ovnforward: internal/authority internal/cachekey internal/control internal/control/api internal/corefile internal/explain internal/metricset internal/origin internal/ovn internal/ovn/ovndb internal/shell caddy coredns coredns-log dns
