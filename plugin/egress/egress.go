@@ -63,8 +63,8 @@ type guestPolicy struct {
 // Name implements plugin.Handler.
 func (*Handler) Name() string { return name }
 
-// judgedKey marks the context of a query whose name was judged. A lookup that a plugin makes for it, such as of the target of
-// an alias, is not judged again: the name that the guest has asked counts.
+// judgedKey marks the context of a query whose name was judged. egress does not judge a lookup that a plugin below
+// makes for the query, for example for the target of an alias: the name that the guest has asked counts.
 type judgedKey struct{}
 
 // ServeDNS implements plugin.Handler.

@@ -60,7 +60,7 @@ func guest(port, sw string) *origin.Origin {
 	return &origin.Origin{Bridge: "br-int", InPort: 1, Port: port, Switch: sw}
 }
 
-// ask returns what a guest is told.
+// ask returns the answer to a guest.
 func ask(t testing.TB, ctx context.Context, h *Handler, r *dns.Msg) *dns.Msg {
 	t.Helper()
 	w := dnstest.NewRecorder(&test.ResponseWriter{})

@@ -9,11 +9,11 @@ const (
 	maxLabels = 127
 )
 
-// Name is the name of a question, prepared for Policy.Name. It needs no memory beside itself, so a caller has it on its
-// stack.
+// Name is the name of a question, prepared for Policy.Name. It needs no memory beside itself, so a caller may have
+// the Name on its stack.
 type Name struct {
 	text [maxText]byte
-	// length is that of the text, which is fully qualified and in lower case.
+	// length is the length of the text. The text is fully qualified and in lower case.
 	length int
 	// labels are where the labels begin, from the left.
 	labels [maxLabels]uint16

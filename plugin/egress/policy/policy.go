@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package policy has the egress policies of guests: which names and addresses a guest may reach. It parses the entries of a
-// policy, and finds the entry for a name or an address. The semantics of names are those of NPEP-133
+// policy, and finds the entry for a name or an address. Names match as in NPEP-133
 // (kubernetes-sigs/network-policy-api).
 //
 //	words ─► Parse ─► []Entry ─► New ─► *Policy
@@ -86,7 +86,7 @@ func (p *Policy) addName(e *Entry, index int) {
 	}
 }
 
-// node returns the node of a name, an empty one if there is none.
+// node returns the node of a name, or an empty node if the name has no node.
 func (p *Policy) node(name string) node {
 	if n, ok := p.names[name]; ok {
 		return n
@@ -147,7 +147,7 @@ var (
 	special = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("240.0.0.0/4")}
 )
 
-// IsSpecial reports whether an address is none of the public Internet: private, loopback, link-local and the like. A name of
+// IsSpecial reports whether an address is not an address of the public Internet: private, loopback, link-local and the like. A name of
 // a policy must not lead there, since the owner of a name chooses its addresses: an entry has to name the address.
 func IsSpecial(a netip.Addr) bool {
 	a = a.Unmap()

@@ -237,7 +237,7 @@ func TestWarning(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that what is parsed prints as the same entry, and that an entry for a name allows the name that it
+// FuzzParse checks that an entry prints as a word of the same entry, and that an entry for a name allows the name that it
 // prints, or a name below it.
 func FuzzParse(f *testing.F) {
 	for _, word := range []string{"pypi.org", "*.pypi.org:443/tcp", "192.0.2.0/24", "[2001:db8::/32]:53/udp", `a\.b`, "a..b", "*", "2001:db8::1", "x:1:2", "1.2.3", "-.-"} {
