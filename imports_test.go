@@ -24,7 +24,7 @@ const imports = `
 .: internal/lifecycle internal/plugincfg internal/precheck internal/process ofpunt caddy coredns coredns-log
 cmd/puntctl: internal/puntctl
 cmd/puntdns: . internal/puntctl plugins
-plugins: ofpunt plugin/audit plugin/neutronhosts plugin/ovnforward plugin/ovnhosts plugin/passthrough plugin/private plugin/ready plugin/rpz coredns
+plugins: ofpunt plugin/audit plugin/egress plugin/neutronhosts plugin/ovnforward plugin/ovnhosts plugin/passthrough plugin/private plugin/ready plugin/rpz coredns
 plugins/generate: internal/plugincfg
 
 internal/authority: internal/corefile internal/explain internal/origin internal/ovn/names coredns dns # it knows names and guests, not the source of either
@@ -38,6 +38,7 @@ internal/endpoint:
 internal/endpoint/endpointtest: internal/endpoint
 internal/escape:
 internal/explain: internal/shell dns
+internal/label: internal/escape internal/origin internal/ovn/ovndb internal/plugincfg/traits caddy # it knows no guest
 internal/lifecycle: internal/control internal/control/api internal/corefile internal/precheck ofpunt plugin/audit plugin/neutronhosts plugin/ovnhosts plugin/rpz caddy coredns-log # no plugins: it runs any list of them
 internal/metricset: coredns
 internal/origin: dns
@@ -68,16 +69,15 @@ internal/testkit/golden:
 internal/trail: internal/endpoint internal/escape # no DNS
 internal/vswitch: internal/endpoint libovsdb
 
-ofpunt: internal/control internal/corefile internal/endpoint internal/ovn/ovndb internal/vswitch ofpunt/admin ofpunt/bridge ofpunt/chain ofpunt/config ofpunt/label ofpunt/metric ofpunt/placement ofpunt/punt ofpunt/watch caddy coredns coredns-log
+ofpunt: internal/control internal/corefile internal/endpoint internal/label internal/ovn/ovndb internal/vswitch ofpunt/admin ofpunt/bridge ofpunt/chain ofpunt/config ofpunt/metric ofpunt/placement ofpunt/punt ofpunt/watch caddy coredns coredns-log
 ofpunt/admin: internal/control internal/control/api internal/control/remedy internal/explain internal/origin internal/ovn internal/ovn/names internal/ovn/ovndb internal/ovsdb internal/shell ofpunt/bridge ofpunt/guests ofpunt/metric ofpunt/openflow ofpunt/placement ofpunt/punt ofpunt/refusals ofpunt/watch dns # it shows state, and changes none
 ofpunt/announce:
 ofpunt/bridge: internal/control internal/control/api internal/endpoint internal/metricset internal/origin internal/ovn internal/ovn/binding internal/ovn/ovndb internal/process internal/vswitch ofpunt/announce ofpunt/config ofpunt/flows ofpunt/guests ofpunt/metric ofpunt/openflow ofpunt/placement ofpunt/ports ofpunt/punt ofpunt/refusals ofpunt/watch coredns-log # no plugin, and no text of a Corefile
-ofpunt/chain: internal/control/api internal/corefile internal/explain internal/origin internal/ovn internal/ovn/ovndb internal/plugincfg/traits ofpunt/config ofpunt/guests ofpunt/label ofpunt/metric ofpunt/placement ofpunt/punt ofpunt/tenantcache ofpunt/watch caddy coredns coredns-log dns # it knows plugins and guests: no bridge, no connection
-ofpunt/config: internal/corefile internal/endpoint internal/escape internal/ovn/ovndb ofpunt/guests ofpunt/label ofpunt/placement ofpunt/tcp ofpunt/tenantcache caddy dns # no database, no plugin
+ofpunt/chain: internal/control/api internal/corefile internal/explain internal/label internal/origin internal/ovn internal/ovn/ovndb internal/plugincfg/traits ofpunt/config ofpunt/guests ofpunt/metric ofpunt/placement ofpunt/punt ofpunt/tenantcache ofpunt/watch caddy coredns coredns-log dns # it knows plugins and guests: no bridge, no connection
+ofpunt/config: internal/corefile internal/endpoint internal/escape internal/label internal/ovn/ovndb ofpunt/guests ofpunt/placement ofpunt/tcp ofpunt/tenantcache caddy dns # no database, no plugin
 ofpunt/flows: internal/endpoint ofpunt/frame ofpunt/openflow ofpunt/placement # no DNS
 ofpunt/frame:
-ofpunt/guests: internal/origin internal/ovn internal/vswitch ofpunt/label ofpunt/openflow ofpunt/placement ofpunt/ports # no goroutine, no clock, no connection
-ofpunt/label: internal/escape internal/origin internal/ovn/ovndb internal/plugincfg/traits caddy # it knows no guest
+ofpunt/guests: internal/label internal/origin internal/ovn internal/vswitch ofpunt/openflow ofpunt/placement ofpunt/ports # no goroutine, no clock, no connection
 ofpunt/lastquery: internal/control/api internal/origin ofpunt/metric coredns dns # it knows neither packets nor plugins
 ofpunt/metric: internal/escape internal/metricset coredns
 ofpunt/openflow:
@@ -94,6 +94,8 @@ ofpunt/watch: internal/control/api internal/origin internal/spacesaving dns # it
 
 # No plugin imports ofpunt: internal/origin has what a plugin may know of the punt.
 plugin/audit: internal/corefile internal/escape internal/metricset internal/origin internal/trail caddy coredns coredns-log dns
+plugin/egress: internal/authority internal/corefile internal/explain internal/label internal/metricset internal/origin plugin/egress/policy caddy coredns coredns-log dns
+plugin/egress/policy: # it knows names and addresses: no guest, no message, no plugin
 plugin/neutronhosts: internal/authority internal/corefile internal/metricset internal/origin plugin/neutronhosts/addnhosts caddy coredns coredns-log dns
 plugin/neutronhosts/addnhosts: internal/ovn/names internal/refcount dns # it knows files, and no plugin
 plugin/ovnforward: internal/authority internal/cachekey internal/control internal/control/api internal/corefile internal/explain internal/metricset internal/origin internal/ovn internal/ovn/ovndb internal/shell caddy coredns coredns-log dns

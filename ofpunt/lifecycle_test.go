@@ -37,11 +37,12 @@ import (
 	_ "github.com/coredns/coredns/plugin/whoami"
 
 	_ "github.com/puntdns/puntdns/plugin/audit"
+	_ "github.com/puntdns/puntdns/plugin/egress"
 	_ "github.com/puntdns/puntdns/plugin/ovnhosts"
 )
 
 func TestMain(m *testing.M) {
-	directives := []string{"ofpunt", "metadata", "bind", "errors", "log", "audit", "unknown", "tsig", "rewrite", "ovnhosts", "transfer", "cache", "template", "hosts", "file", "loop", "forward", "whoami", "view"}
+	directives := []string{"ofpunt", "metadata", "bind", "errors", "log", "audit", "unknown", "tsig", "rewrite", "ovnhosts", "egress", "transfer", "cache", "template", "hosts", "file", "loop", "forward", "whoami", "view"}
 	if err := dnsserver.SetDirectives(directives); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -174,6 +175,7 @@ func TestBlocksThatDisagree(t *testing.T) {
 		{"dhcp without Northbound", strings.Replace(one, "$SOCKETS", "$SOCKETS\n address 10.0.0.1 dhcp", 1)},
 		{"gateway without ovnhosts", ". {\n ofpunt br-int {\n $SOCKETS\n placement neutron\n address gateway\n }\n}\n"},
 		{"a limit by a label that no database has", ". {\n ofpunt br-int {\n $SOCKETS\n placement neutron\n limit ofpunt/port vm1 {\n rate 5\n }\n limit ofpunt/router r1 {\n rate 5\n }\n }\n}\n"},
+		{"a policy of egress by a label that no database has", ". {\n ofpunt br-int {\n $SOCKETS\n placement neutron\n }\n egress {\n strict on\n policy ofpunt/port vm1 {\n allow a.test\n }\n policy ofpunt/router r1 {\n allow a.test\n }\n }\n}\n"},
 		{"no ovnhosts", ". {\n ofpunt br-int {\n $SOCKETS\n }\n}\n"},
 		{"no ovnhosts on one of two bridges", one + ". {\n ofpunt br-ex {\n $SOCKETS\n }\n}\n"},
 		{"loop", ". {\n ofpunt br-int {\n $SOCKETS\n }\n ovnhosts {\n $SB\n }\n loop\n}\n"},

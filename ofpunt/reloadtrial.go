@@ -10,10 +10,10 @@ import (
 	"github.com/coredns/caddy/caddyfile"
 
 	"github.com/puntdns/puntdns/internal/corefile"
+	"github.com/puntdns/puntdns/internal/label"
 	"github.com/puntdns/puntdns/internal/ovn/ovndb"
 	"github.com/puntdns/puntdns/ofpunt/bridge"
 	"github.com/puntdns/puntdns/ofpunt/config"
-	"github.com/puntdns/puntdns/ofpunt/label"
 )
 
 // Try returns an error unless a reload to a Corefile would keep what works now, as [bridge.Registry.Try] says.

@@ -45,6 +45,7 @@ import (
 
 	_ "github.com/puntdns/puntdns/ofpunt"
 	_ "github.com/puntdns/puntdns/plugin/audit"
+	_ "github.com/puntdns/puntdns/plugin/egress"
 	_ "github.com/puntdns/puntdns/plugin/neutronhosts"
 	_ "github.com/puntdns/puntdns/plugin/ovnforward"
 	_ "github.com/puntdns/puntdns/plugin/ovnhosts"
@@ -89,6 +90,7 @@ var Directives = []string{
 	"ovnhosts",
 	"neutronhosts",
 	"rpz",
+	"egress",
 	"transfer",
 	"ovnforward",
 	"cache",

@@ -24,7 +24,7 @@ import (
 
 // order is the order of directives that users rely on, as the documentation has
 // it.
-const order = "root ofpunt metadata cancel tls timeouts reload nsid bufsize bind debug ready health pprof prometheus errors log dnstap audit local dns64 any chaos loadbalance tsig rewrite acl header minimal ovnhosts neutronhosts rpz transfer ovnforward cache template hosts file auto secondary private loop forward passthrough whoami view"
+const order = "root ofpunt metadata cancel tls timeouts reload nsid bufsize bind debug ready health pprof prometheus errors log dnstap audit local dns64 any chaos loadbalance tsig rewrite acl header minimal ovnhosts neutronhosts rpz egress transfer ovnforward cache template hosts file auto secondary private loop forward passthrough whoami view"
 
 // asPuntdns in the environment makes this test's binary the command itself.
 const asPuntdns = "PUNTDNS_TEST_MAIN"

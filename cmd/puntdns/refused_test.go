@@ -27,6 +27,7 @@ var corefileRefusals = []struct{ name, text, want string }{
 	{"ovnhosts", withOfpunt("ovnhosts {\n southbound SB\n tls /no/cert.pem /no/key.pem /no/ca.pem # here\n}"), "ovnhosts: tls: .*/no/cert.pem"},
 	{"neutronhosts", withOfpunt("neutronhosts {\n path dhcp # here\n}"), `path: "dhcp"`},
 	{"rpz", withOfpunt("ovnhosts {\n southbound SB\n }\n rpz {\n required\n zone a file /no/zone # here\n}"), `zone a\.: .*/no/zone`},
+	{"egress", withOfpunt("egress {\n strict on\n policy ofpunt/port vm1 {\n allow a..b # here\n }\n}"), `allow: "a\.\.b"`},
 	{"ovnforward", withOfpunt("ovnhosts {\n southbound SB\n }\n ovnforward # here"), "ovnforward: .*Northbound"},
 	{"private", withOfpunt("private {\n single_labels perhaps # here\n}"), `single_labels: "perhaps"`},
 	{"passthrough", withOfpunt("passthrough all # here"), `"all".*passthrough`},

@@ -73,9 +73,10 @@ func Read(c *caddy.Controller, first Parser, properties map[string]Parser, repea
 	return readDirective(c, first, properties, repeatable, nil)
 }
 
-// ReadBlocks is Read of a directive some of whose properties have blocks.
-func ReadBlocks(c *caddy.Controller, first Parser, properties map[string]Parser, blocks map[string]BlockParser) (*Directive, error) {
-	return readDirective(c, first, properties, nil, blocks)
+// ReadBlocks is Read of a directive some of whose properties have blocks. repeatable also has names of properties in
+// blocks.
+func ReadBlocks(c *caddy.Controller, first Parser, properties map[string]Parser, blocks map[string]BlockParser, repeatable ...string) (*Directive, error) {
+	return readDirective(c, first, properties, repeatable, blocks)
 }
 
 func readDirective(c *caddy.Controller, first Parser, properties map[string]Parser, repeatable []string, blocks map[string]BlockParser) (*Directive, error) {
@@ -91,7 +92,7 @@ func readDirective(c *caddy.Controller, first Parser, properties map[string]Pars
 	for c.NextBlock() {
 		err := error(nil)
 		if begin, ok := blocks[c.Val()]; ok {
-			err = d.readBlock(c, begin)
+			err = d.readBlock(c, begin, repeatable)
 		} else {
 			_, err = readProperty(c, "", properties, repeatable, slices.Collect(maps.Keys(blocks)), d.properties)
 		}
@@ -135,7 +136,7 @@ func readProperty(c *caddy.Controller, prefix string, properties map[string]Pars
 }
 
 // readBlock reads the property with a block that c stands at.
-func (d *Directive) readBlock(c *caddy.Controller, begin BlockParser) error {
+func (d *Directive) readBlock(c *caddy.Controller, begin BlockParser, repeatable []string) error {
 	name, at := c.Val(), positionOf(c)
 	words := c.RemainingArgs()
 	properties, end, err := begin(words, at)
@@ -154,7 +155,7 @@ func (d *Directive) readBlock(c *caddy.Controller, begin BlockParser) error {
 	given := map[string]property{}
 	for c.Next() && c.Val() != "}" {
 		name := c.Val()
-		p, err := readProperty(c, prefix, properties, nil, nil, given)
+		p, err := readProperty(c, prefix, properties, repeatable, nil, given)
 		if err != nil {
 			return err
 		}

@@ -22,6 +22,6 @@ const (
 	Alias = "alias"
 	// Private: the name is private, and no server outside is asked.
 	Private = "private"
-	// Policy: a rule of a policy zone decides.
+	// Policy: a rule of a policy zone decides, or an egress policy.
 	Policy = "policy"
 )

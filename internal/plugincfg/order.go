@@ -12,6 +12,9 @@ import (
 // deniesZones is why private stands below the plugins that have zones.
 const deniesZones = "private would deny private names that it has"
 
+// asksDenied is why egress stands above the plugins that ask other servers.
+const asksDenied = "a server would be asked for names that a policy denies"
+
 // orders are the pairs of plugins whose order is more than a matter of taste.
 var orders = []struct{ first, then, why string }{
 	{"hosts", "private", deniesZones},
@@ -24,6 +27,10 @@ var orders = []struct{ first, then, why string }{
 	{"ovnhosts", "cache", "the key of cache knows no tenant"},
 	{"neutronhosts", "cache", "the key of cache knows no tenant"},
 	{"rpz", "cache", "the policies of server blocks differ"},
+	{"egress", "ovnforward", asksDenied},
+	{"egress", "cache", "the policies of guests differ"},
+	{"egress", "forward", asksDenied},
+	{"egress", "passthrough", asksDenied},
 	{"transfer", "cache", "cache would give all records of a transfer one TTL"},
 	{"private", "forward", "an upstream would be asked for private names"},
 	{"private", "passthrough", "the guest's server would be asked for private names"},

@@ -73,6 +73,8 @@ func TestCheckOrder(t *testing.T) {
 		{"a plugin before ofpunt", "root metadata ofpunt", "metadata is before ofpunt, expected only root there"},
 		{"cache before neutronhosts", "ofpunt cache neutronhosts", "neutronhosts is behind cache"},
 		{"cache before rpz", "ofpunt cache rpz", "rpz is behind cache"},
+		{"cache before egress", "ofpunt cache egress", "egress is behind cache"},
+		{"ovnforward before egress", "ofpunt ovnforward egress cache", "egress is behind ovnforward"},
 		{"private before kubernetes", "ofpunt private kubernetes", "kubernetes is behind private"},
 		{"forward before private", "ofpunt forward private", "private is behind forward"},
 	} {

@@ -15,8 +15,8 @@ import (
 	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/coredns/coredns/plugin"
 
+	"github.com/puntdns/puntdns/internal/label"
 	"github.com/puntdns/puntdns/ofpunt/config"
-	"github.com/puntdns/puntdns/ofpunt/label"
 	"github.com/puntdns/puntdns/ofpunt/tenantcache"
 	"github.com/puntdns/puntdns/ofpunt/watch"
 )

@@ -12,7 +12,7 @@ import (
 	"github.com/coredns/coredns/plugin/metadata"
 	"github.com/miekg/dns"
 
-	"github.com/puntdns/puntdns/ofpunt/label"
+	"github.com/puntdns/puntdns/internal/label"
 )
 
 // FuzzCacheEqualsNone makes a plugin that reads labels as its input says, and asks as several

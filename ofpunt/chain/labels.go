@@ -5,8 +5,9 @@ package chain
 import (
 	"errors"
 	"fmt"
+	"slices"
 
-	"github.com/puntdns/puntdns/ofpunt/label"
+	"github.com/puntdns/puntdns/internal/label"
 )
 
 // readLabels reads which labels the block names. It returns an error for a view by a label that no query
@@ -26,26 +27,27 @@ func (b *Block) readLabels() error {
 	return errors.Join(all...)
 }
 
-// refuseLabel returns an error for a view by a label that is wrong, and warns of other plugins
+// refuseLabel returns an error for a view or a policy of egress by a label that is wrong, and warns of other plugins
 // that read the label. wrong is empty if the label is right.
 func (b *Block) refuseLabel(u *label.Use, wrong string) error {
 	if wrong == "" {
 		return nil
 	}
 	err := fmt.Errorf("%s - ofpunt %s: %s at %s reads the label %s, which %s", b, b.Directive.Bridge.Name, u.Plugin, b.locationOf(u.At), u.Label, wrong)
-	if u.Plugin == "view" {
+	if u.Plugin == "view" || u.Plugin == "egress" {
 		return err
 	}
 	log.Warning(err)
 	return nil
 }
 
-// checkLabelsWithoutDatabase returns an error for a view by a label that only OVN databases have values for,
-// and warns of other plugins that read such a label. The bridge has no database.
+// checkLabelsWithoutDatabase returns an error for a view or a policy of egress by a label that only OVN databases have
+// values for, and warns of other plugins that read such a label. The bridge has no database.
 func (b *Block) checkLabelsWithoutDatabase() error {
 	var all []error
-	for i := range b.reads.Uses {
-		if u := &b.reads.Uses[i]; u.IsFromOVN() {
+	uses := slices.Concat(b.reads.Uses, b.reads.Policies)
+	for i := range uses {
+		if u := &uses[i]; u.IsFromOVN() {
 			all = append(all, b.refuseLabel(u, "is empty without an OVN database; expected ovnhosts in a block of this bridge"))
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/coredns/coredns/plugin/metadata"
 	"github.com/coredns/coredns/request"
 
+	"github.com/puntdns/puntdns/internal/label"
 	"github.com/puntdns/puntdns/internal/origin"
-	"github.com/puntdns/puntdns/ofpunt/label"
 )
 
 // attributes are what the databases say of a port.

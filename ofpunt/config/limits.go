@@ -11,30 +11,17 @@ import (
 
 	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/internal/escape"
+	"github.com/puntdns/puntdns/internal/label"
 	"github.com/puntdns/puntdns/internal/ovn/ovndb"
 	"github.com/puntdns/puntdns/ofpunt/guests"
-	"github.com/puntdns/puntdns/ofpunt/label"
 	"github.com/puntdns/puntdns/ofpunt/tcp"
 )
 
 // newLimit returns the limit of a line LABEL VALUE, which gives nothing yet.
 func newLimit(words []string) (*guests.Limit, error) {
-	expected := "expected LABEL VALUE, the label one of " + label.Expected(true)
-	if len(words) != 2 {
-		return nil, fmt.Errorf("%q: %s", words, expected)
-	}
-	of, known := label.Named(words[0])
-	switch {
-	case !known:
-		return nil, fmt.Errorf("%q: %s", words[0], expected)
-	case of.Subject == label.OfBridge:
-		return nil, fmt.Errorf("%q is the same for all guests of the bridge; %s", of.Name, expected)
-	case of.Subject == label.OfPacket:
-		return nil, fmt.Errorf("%q is what a guest says in its packets; %s", of.Name, expected)
-	}
-	value, err := of.Canonical(words[1])
+	of, value, err := label.ParseGuest(words)
 	if err != nil {
-		return nil, fmt.Errorf("%s %q: %w", of.Name, words[1], err)
+		return nil, err
 	}
 	return &guests.Limit{Name: of.Name + "=" + value, Label: of.Name, Value: value}, nil
 }

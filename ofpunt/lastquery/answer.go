@@ -23,7 +23,7 @@ var outcomes = []struct {
 	is         func(q *Query) bool
 }{
 	{"resumed", "the server that you have asked answers it", func(q *Query) bool { return q.Result == metric.Resumed }},
-	{api.CodePolicy, "a policy of the operator decides", func(q *Query) bool { return q.Plugin == "rpz" }},
+	{api.CodePolicy, "a policy of the operator decides", func(q *Query) bool { return q.Plugin == "rpz" || q.Plugin == "egress" }},
 	{api.CodeOverLimit, "you ask too much at once", func(q *Query) bool {
 		return q.Reason == metric.ReasonOverload || q.Reason == metric.ReasonPortLimit || q.Reason == metric.ReasonLimit
 	}},

@@ -5,8 +5,8 @@ package punt
 import (
 	"testing"
 
+	"github.com/puntdns/puntdns/internal/label"
 	"github.com/puntdns/puntdns/ofpunt/guests"
-	"github.com/puntdns/puntdns/ofpunt/label"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )

@@ -190,6 +190,7 @@ func appendRecords(b []byte, answer []dns.RR) []byte {
 // answer of another plugin.
 var sources = []struct{ label, of string }{
 	{"rpz/answer", "rpz/"},
+	{"egress/answer", "egress/"},
 	{"ovnhosts/answer", "ovnhosts/"},
 	{"neutronhosts/answer", "neutronhosts/"},
 	{"forward/upstream", "forward/"},

@@ -11,7 +11,7 @@ import (
 
 	"github.com/coredns/caddy"
 
-	"github.com/puntdns/puntdns/ofpunt/label"
+	"github.com/puntdns/puntdns/internal/label"
 	"github.com/puntdns/puntdns/test/pages"
 )
 
@@ -49,6 +49,7 @@ func TestDocumentedProperties(t *testing.T) {
 	for plugin, doc := range map[string]struct{ readme, line string }{
 		"ofpunt":       {"ofpunt/README.md", "ofpunt br-int"},
 		"audit":        {"plugin/audit/README.md", "audit /var/log/puntdns/audit.json"},
+		"egress":       {"plugin/egress/README.md", "egress"},
 		"neutronhosts": {"plugin/neutronhosts/README.md", "neutronhosts"},
 		"ovnforward":   {"plugin/ovnforward/README.md", "ovnforward"},
 		"ovnhosts":     {"plugin/ovnhosts/README.md", "ovnhosts"},
@@ -89,6 +90,7 @@ func TestDocumentedMetrics(t *testing.T) {
 	for plugin, source := range map[string]string{
 		"ofpunt":              "ofpunt/metric/metric.go ofpunt/metric/network.go",
 		"plugin/audit":        "plugin/audit/metrics.go",
+		"plugin/egress":       "plugin/egress/metrics.go",
 		"plugin/neutronhosts": "plugin/neutronhosts/metrics.go",
 		"plugin/private":      "plugin/private/metrics.go",
 		"plugin/ovnforward":   "plugin/ovnforward/metrics.go",

@@ -27,6 +27,7 @@ var threatTests = map[string]string{
 	"neutron-file-unread":    "plugin/neutronhosts.TestUnread",
 	"rpz-bypassed":           "plugin/rpz.TestWithoutRD plugin/rpz.TestSigned plugin/rpz.TestHijacked TestRPZHijack",
 	"rpz-policy-of-another":  "TestRPZ cmd/puntdns.TestDirectiveOrder",
+	"egress-bypassed":        "plugin/egress.TestStrict plugin/egress.TestLookups plugin/egress/policy.TestName plugin/egress/policy.FuzzName TestEgress",
 	"transfer-by-address":    "ofpunt.TestBlocksWarnedOf",
 	"transfer-of-upstream":   "ofpunt/chain.TestZoneTransfersByBlock",
 	"tsig-key-of-another":    "TestTransfers ofpunt/chain.TestTSIGOfBlock ofpunt/punt.TestTSIGStatus plugin/rpz.TestShareKeys",

@@ -258,6 +258,24 @@ var list = []mutation{
 		caught: "plugin/rpz/rules TestAddress",
 	},
 	{
+		name: "egress-apex", file: "plugin/egress/policy/policy.go",
+		find: `known && n.count > 0 && at.exact >= 0`, put: `known && n.count > 0 && (at.exact >= 0 || at.below >= 0)`,
+		system: "^TestEgress$",
+		caught: "plugin/egress/policy TestNPEP133",
+	},
+	{
+		name: "egress-escaped-dot", file: "plugin/egress/policy/name.go",
+		find: `begins = c == '.' && escaped == 0`, put: `begins = c == '.'`,
+		system: "^TestEgress$",
+		caught: "plugin/egress/policy TestName",
+	},
+	{
+		name: "egress-lookup-of-guest", file: "plugin/egress/egress.go",
+		find: `|| ctx.Value(judgedKey{}) != nil`, put: `|| o.Lookup`,
+		system: "^TestEgress$",
+		caught: "plugin/egress TestLookups",
+	},
+	{
 		name: "audit-of-dropped", file: "plugin/audit/audit.go",
 		find: `rec.answered = outcome.Result != resultDropped`, put: `rec.answered = true`,
 		system: "^TestAuditOfTenants$",

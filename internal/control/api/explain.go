@@ -56,7 +56,7 @@ const (
 	CodeAlias = "alias"
 	// CodePrivate: the name is private, and no server outside is asked.
 	CodePrivate = "private"
-	// CodePolicy: a rule of a policy zone (plugin rpz) decides.
+	// CodePolicy: a rule of a policy zone (plugin rpz) or an egress policy (plugin egress) decides.
 	CodePolicy = "policy"
 	// CodeCached: the guest gets an answer that was stored earlier.
 	CodeCached = "cached"

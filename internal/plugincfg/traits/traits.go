@@ -61,6 +61,7 @@ var table = map[string]Trait{
 	"ovnhosts":     OfGuest,
 	"neutronhosts": OfGuest,
 	"rpz":          PassesOn,
+	"egress":       PassesOn,
 	"transfer":     PassesOn,
 	"ovnforward":   PassesOn | Recurses,
 	"cache":        PassesOn,

@@ -3,7 +3,6 @@
 package label
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/coredns/caddy/caddyfile"
@@ -14,7 +13,7 @@ import (
 )
 
 // comparedNames returns the names that the views of a block compare with the label of the
-// switch's name, sorted, each once: by ==, != or in.
+// switch's name: by ==, != or in.
 func comparedNames(block caddyfile.ServerBlock) []string {
 	var c comparisons
 	d := caddyfile.NewDispenserTokens("", block.Tokens["view"])
@@ -30,8 +29,7 @@ func comparedNames(block caddyfile.ServerBlock) []string {
 			}
 		}
 	}
-	slices.Sort(c.names)
-	return slices.Compact(c.names)
+	return c.names
 }
 
 // comparisons is an ast.Visitor that collects the names.

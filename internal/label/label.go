@@ -216,6 +216,29 @@ func (l *Label) parse(text string) (v value, canonical string, err error) {
 	return value{text: text}, text, nil
 }
 
+// ParseGuest returns the label and the value, in the form that Value has, of the words LABEL VALUE of a Corefile. The
+// error says what was expected of words that name no guests: the label must be one of guests, see OfGuest.
+func ParseGuest(words []string) (of Label, value string, err error) {
+	expected := "expected LABEL VALUE, the label one of " + Expected(true)
+	if len(words) != 2 {
+		return Label{}, "", fmt.Errorf("%q: %s", words, expected)
+	}
+	of, known := Named(words[0])
+	switch {
+	case !known:
+		return Label{}, "", fmt.Errorf("%q: %s", words[0], expected)
+	case of.Subject == OfBridge:
+		return Label{}, "", fmt.Errorf("%q is the same for all guests of the bridge; %s", of.Name, expected)
+	case of.Subject == OfPacket:
+		return Label{}, "", fmt.Errorf("%q is what a guest says in its packets; %s", of.Name, expected)
+	}
+	value, err = of.Canonical(words[1])
+	if err != nil {
+		return Label{}, "", fmt.Errorf("%s %q: %w", of.Name, words[1], err)
+	}
+	return of, value, nil
+}
+
 // AddRequests adds to r what labels need of the databases, and the names of switches that they are compared
 // with.
 func AddRequests(r *ovndb.Requests, of []Label, comparedNames []string) {

@@ -40,30 +40,43 @@ func (x *Index) Add(l Label, text string, number int) error {
 // guest's own.
 func (x *Index) Find(o *origin.Origin) (lowest int) {
 	lowest = -1
+	x.each(o, func(n int) {
+		if lowest < 0 || n < lowest {
+			lowest = n
+		}
+	})
+	return lowest
+}
+
+// AppendAll appends the numbers of all values that labels of the guest have, in no order. o is what Find takes.
+func (x *Index) AppendAll(numbers []int, o *origin.Origin) []int {
+	x.each(o, func(n int) { numbers = append(numbers, n) })
+	return numbers
+}
+
+// each calls f for the number of each value that a label of the guest has.
+func (x *Index) each(o *origin.Origin, f func(number int)) {
 	for i := range x.labels {
 		l := &x.labels[i]
 		v := l.read(o)
 		if !l.isList {
-			lowest = l.lower(v, lowest)
+			l.lookUp(v, f)
 			continue
 		}
 		for one := range strings.SplitSeq(v.text, ",") {
-			lowest = l.lower(value{text: one}, lowest)
+			l.lookUp(value{text: one}, f)
 		}
 	}
-	return lowest
 }
 
-// lower returns the number of a value if there is one and it is lower than the lowest so far, which is -1
-// for none; else that.
-func (l *indexedLabel) lower(v value, lowest int) int {
+// lookUp calls f for the number of a value, if there is one.
+func (l *indexedLabel) lookUp(v value, f func(number int)) {
 	if v.text == "" && l.number == nil && v.network.IsZero() {
-		return lowest // the guest has no value
+		return // the guest has no value
 	}
-	if n, ok := l.numbers[v]; ok && (lowest < 0 || n < lowest) {
-		return n
+	if n, ok := l.numbers[v]; ok {
+		f(n)
 	}
-	return lowest
 }
 
 // Has reports whether a value of the label was added.

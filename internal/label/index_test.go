@@ -3,6 +3,7 @@
 package label
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/puntdns/puntdns/internal/origin"
@@ -65,5 +66,28 @@ func TestIndex(t *testing.T) {
 				t.Errorf("%d, want %d", got, tt.want)
 			}
 		})
+	}
+}
+
+// AppendAll has each value of a guest, and reads them without an allocation.
+func TestIndexAppendAll(t *testing.T) {
+	var x Index
+	for i, v := range [][2]string{{Router, "r2"}, {Port, "vm2"}, {Switch, "red"}, {Router, "r1"}, {ExternalID + "project", "p"}, {VLAN, "0"}} {
+		l, ok := Named(v[0])
+		if !ok || x.Add(l, v[1], i) != nil {
+			t.Fatal(v)
+		}
+	}
+	o := &origin.Origin{Port: "vm1", Switch: "red", VLAN: 5, Attributes: attributes{"router": "r1,r2", "id project": "p"}}
+	got := x.AppendAll(nil, o)
+	slices.Sort(got)
+	if want := []int{0, 2, 3, 4}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if got := x.AppendAll(nil, &origin.Origin{VLAN: 7}); len(got) > 0 {
+		t.Errorf("%v for a guest without values", got)
+	}
+	if n := testing.AllocsPerRun(100, func() { got = x.AppendAll(got[:0], o) }); n > 0 {
+		t.Errorf("%v allocations", n)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/coredns/caddy"
 	"github.com/coredns/caddy/caddyfile"
 
+	"github.com/puntdns/puntdns/internal/escape"
 	"github.com/puntdns/puntdns/internal/plugincfg/traits"
 )
 
@@ -34,7 +35,9 @@ type Block struct {
 	// the block computes names of labels, or has a plugin that may read labels which the Corefile does not
 	// name.
 	Labels []Label
-	// ComparedNames are the names of switches that views compare, sorted, each once.
+	// Policies are the labels of the policies of egress, which reads them without metadata.
+	Policies []Use
+	// ComparedNames are the names of switches that views and policies of egress compare, sorted, each once.
 	ComparedNames []string
 	// hasMetadata is set if the block has the directive metadata.
 	hasMetadata bool
@@ -44,7 +47,11 @@ type Block struct {
 
 // Read reads a server block of a Corefile.
 func Read(block caddyfile.ServerBlock) *Block {
-	b := &Block{ComparedNames: comparedNames(block), hasMetadata: len(block.Tokens["metadata"]) > 0, Literals: literals(block)}
+	b := &Block{hasMetadata: len(block.Tokens["metadata"]) > 0, Literals: literals(block)}
+	names := comparedNames(block)
+	b.Policies = policies(block, func(name string) { names = append(names, name) })
+	slices.Sort(names)
+	b.ComparedNames = slices.Compact(names)
 	computes := slices.ContainsFunc(slices.Collect(maps.Keys(block.Tokens)), isForeign)
 	for _, reader := range slices.Sorted(slices.Values(traits.With(traits.ReadsLabels))) {
 		whole, computed := computedLabels(reader, block)
@@ -61,6 +68,25 @@ func Read(block caddyfile.ServerBlock) *Block {
 	}
 	b.Labels = neededLabels(block, computes)
 	return b
+}
+
+// policies returns the labels of the policies of egress: "policy LABEL VALUE". It calls onSwitch with each value that
+// is the name of a switch.
+func policies(block caddyfile.ServerBlock, onSwitch func(name string)) (all []Use) {
+	tokens := block.Tokens["egress"]
+	for i := 1; i+1 < len(tokens); i++ {
+		before, t, value := &tokens[i-1], tokens[i], &tokens[i+1]
+		if before.Text != "policy" || before.Line != t.Line || value.Line != t.Line {
+			continue
+		}
+		if _, known := Named(t.Text); known {
+			all = append(all, Use{Plugin: "egress", Label: t.Text, At: t, closed: true})
+		}
+		if name, ok := escape.Original(value.Text); ok && t.Text == Switch {
+			onSwitch(name)
+		}
+	}
+	return all
 }
 
 // labelText matches a label up to what closes it in the syntax of a reader: a quotation

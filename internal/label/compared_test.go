@@ -27,6 +27,7 @@ func TestComparedNames(t *testing.T) {
 		{"nothing", "metadata('ofpunt/switch') == ''", nil},
 		{"a name with escapes", `metadata('ofpunt/switch') in ['a\\\\b\\u202e', 'a\\q']`, []string{"a\\b\u202e"}},
 		{"a part of the name", "metadata('ofpunt/switch') startsWith 'red'", nil},
+		{"of a policy beside it", "metadata('ofpunt/switch') == 'red'\n }\n egress {\n policy ofpunt/switch red {\n allow a.test\n }\n policy ofpunt/switch a\\\\b {\n }\n policy ofpunt/port blue {\n }", []string{`a\b`, "red"}},
 		{"what view refuses", "metadata('ofpunt/switch' ==", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -34,7 +35,7 @@ func TestComparedNames(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d := cmp.Diff(tt.want, comparedNames(blocks[0])); d != "" {
+			if d := cmp.Diff(tt.want, Read(blocks[0]).ComparedNames); d != "" {
 				t.Error(d)
 			}
 		})
