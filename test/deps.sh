@@ -78,11 +78,12 @@ lab_packages() {
 	# os-ken is another controller; dnsperf makes the load of the benchmarks; dhclient runs in
 	# guests, as do BIND, unbound, dnsmasq and the C library musl; debootstrap makes a Debian
 	# with systemd for a container; fstrm-bin collects dnstap, jq searches a trail, curl asks the
-	# control socket. rpz is compared with BIND. Prometheus scrapes, and has the alerts.
+	# control socket. rpz is compared with BIND, and ovnhosts with NSD. Prometheus scrapes, and has the
+	# alerts.
 	# rpm and shellcheck read the packages, and man-db the manual pages in them.
 	install ovn-central ovn-host openvswitch-switch bind9-dnsutils iproute2 ethtool \
 		procps util-linux gcc libc6-dev systemd ca-certificates python3-os-ken dnsperf debootstrap \
-		isc-dhcp-client fstrm-bin jq curl bind9 unbound dnsmasq-base musl-tools prometheus \
+		isc-dhcp-client fstrm-bin jq curl bind9 nsd unbound dnsmasq-base musl-tools prometheus \
 		rpm shellcheck man-db
 }
 
