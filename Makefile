@@ -15,7 +15,7 @@ GO = $(eval GO := $$(shell ./test/deps.sh go))$(or $(GO),$(error no Go, see abov
 # deploy is a module of its own, so that the product's go.mod lacks what only deploy requires.
 MODULES = . deploy
 
-.PHONY: all build plugins test test-units test-system test-release test-deploy mutations coredns-suite matrix kernel neutron soak demo recording pictures bench image oci release push publish lint vuln fuzz clean lab-deps man release-files deb rpm packages-test reproducible
+.PHONY: all build plugins test test-units test-system test-release test-deploy mutations coredns-suite respdiff matrix kernel neutron soak demo recording pictures bench image oci release push publish lint vuln fuzz clean lab-deps man release-files deb rpm packages-test reproducible
 all: build
 
 # The binaries of the distribution: static, so that they run from an empty image.
@@ -151,6 +151,12 @@ bench: lab-deps build bin/coredns-$(COREDNS)
 bin/coredns-$(COREDNS):
 	GOBIN=$(CURDIR)/bin CGO_ENABLED=0 $(GO) install github.com/coredns/coredns@$(COREDNS)
 	mv bin/coredns $@
+
+# A stock CoreDNS, Unbound and puntdns are asked the same questions: what differs, and why. Run it after a bump of
+# CoreDNS. RESPDIFFFLAGS=-all prints each difference.
+RESPDIFFFLAGS ?=
+respdiff: lab-deps build bin/coredns-$(COREDNS)
+	$(GO) run ./test/respdiff -puntdns bin/puntdns -coredns bin/coredns-$(COREDNS) $(RESPDIFFFLAGS)
 
 # What packages and images are made of, for each of ARCHES: the program, which is puntctl too where
 # it is called so, the licences of what is linked and a bill of materials (SBOM). For all architectures: manual

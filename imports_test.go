@@ -117,6 +117,7 @@ test/mutations:
 test/neutron:
 test/pages:
 test/pictures: test/svg
+test/respdiff: test/lab dns
 test/svg: # it does not know what it draws
 `
 
