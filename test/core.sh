@@ -84,7 +84,12 @@ report() {
 crashed() {
 	awk '
 		# go test puts the output of a test behind its FAIL line, a binary with -test.v behind its === lines.
-		/^=== (RUN|PAUSE|CONT|NAME) / { test = $3; next }
+		/^=== (RUN|PAUSE|CONT|NAME) / { test = $3; marked = 1; next }
+		# Without these lines the output of a test with parts follows its parts, and is indented less than theirs.
+		!marked && /^ +[^ ]+\.go:[0-9]+: / {
+			match($0, /^ +/)
+			for (parts = test; gsub("/", "/", parts) > RLENGTH / 4 - 1; parts = test) sub("/[^/]*$", "", test)
+		}
 		/^ *--- FAIL: / {
 			test = $3
 			failed[test] = 1

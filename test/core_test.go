@@ -134,6 +134,7 @@ func TestCoreCrashed(t *testing.T) {
 		{"under all parts", "=== RUN   TestA\n=== RUN   TestA/one\n=== NAME  TestA\n" + crash + "--- FAIL: TestA (0.00s)\n    --- FAIL: TestA/one (0.00s)\nFAIL\n", "TestA\n"},
 		{"without -v", "--- FAIL: TestA (0.00s)\n    --- FAIL: TestA/one (0.00s)\n" + crash + "    --- FAIL: TestA/two (0.00s)\n        a_test.go:1: wrong\nFAIL\n", ""},
 		{"without -v, in a part", "--- FAIL: TestA (0.00s)\n    --- FAIL: TestA/one (0.00s)\n" + crash + "FAIL\n", "TestA\n"},
+		{"without -v, behind all parts", "--- FAIL: TestA (0.00s)\n    --- FAIL: TestA/one (0.00s)\n        a_test.go:1: wrong\n    --- FAIL: TestA/two (0.00s)\n        a_test.go:2: wrong\n    lab.go:1: end of a log:\n" + crash + "FAIL\n", "TestA\n"},
 		{"a panic", "=== RUN   TestA\n" + crash + "--- FAIL: TestA (0.00s)\npanic: oh\n", ""},
 		{"a race", "=== RUN   TestA\n" + crash + "WARNING: DATA RACE\n--- FAIL: TestA (0.00s)\nFAIL\n", ""},
 		{"of a test that passes", "=== RUN   TestA\n" + crash + "=== RUN   TestB\n--- FAIL: TestB (0.00s)\n--- PASS: TestA (0.00s)\nFAIL\n", ""},
