@@ -120,7 +120,7 @@ func (o *options) diagnose(cmd *cobra.Command, d *diagnosis, args []string, vswi
 	if err := c.get(ctx, api.PathGuests, nil, &all); err != nil {
 		return err
 	}
-	elsewhere := slices.ContainsFunc(all.Unserved, func(u api.Unserved) bool { return u.Switch == "" && !u.Expected })
+	unknownSwitch := slices.ContainsFunc(all.Unserved, func(u api.Unserved) bool { return u.Switch == "" && !u.Expected })
 	if len(args) > 0 && !selectGuests(&all, args[0]) {
 		unknown := "no guest or interface of this node has this name or address"
 		if len(s.Problems) == 0 {
@@ -130,7 +130,7 @@ func (o *options) diagnose(cmd *cobra.Command, d *diagnosis, args []string, vswi
 		d.add(finding{Level: levelProblem, About: fmt.Sprintf("%q", args[0]), Text: unknown, Remedy: "look at the problems above first: a bridge that is not served has no guests"})
 		return nil
 	}
-	if len(args) > 0 && elsewhere && slices.ContainsFunc(all.Guests, func(g api.Guest) bool { return g.Switch == args[0] || g.Network == args[0] }) {
+	if len(args) > 0 && unknownSwitch && slices.ContainsFunc(all.Guests, func(g api.Guest) bool { return g.Switch == args[0] || g.Network == args[0] }) {
 		d.unserved(s) // one of them may be of the switch
 	}
 	d.guests(s, &all, len(args) > 0)
