@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -531,7 +532,15 @@ func TestSaveBeforeTheEnd(t *testing.T) {
 // Conditions are saved with the position that reflects them.
 func TestSaveBetweenConditionsAndCommit(t *testing.T) {
 	t.Parallel()
-	c := Config{Southbound: []string{"unix:" + t.TempDir() + "/sb"}}
+	// The server takes the connection and says nothing: without one, the end of an attempt to connect discards what
+	// the receiver below has.
+	path := t.TempDir() + "/sb"
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c := Config{Southbound: []string{"unix:" + path}}
 	s := start(c, mustEndpoints(t, c.Southbound), nil, nil)
 	defer s.stop()
 	savesRouters := func() bool {
