@@ -151,12 +151,7 @@ func (q *query) deny(v policy.Verdict) (int, error) {
 		m = authority.Deny(&q.state, rcode, denialTTL)
 		m.Authoritative = false
 	}
-	if o := q.state.Req.IsEdns0(); o != nil {
-		opt := &dns.OPT{Hdr: dns.RR_Header{Name: ".", Rrtype: dns.TypeOPT}}
-		opt.SetUDPSize(o.UDPSize())
-		opt.Option = []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: dns.ExtendedErrorCodeFiltered}}
-		m.Extra = append(m.Extra, opt)
-	}
+	authority.AddError(m, q.state.Req, dns.ExtendedErrorCodeFiltered)
 	if err := q.state.W.WriteMsg(m); err != nil {
 		return dns.RcodeServerFailure, plugin.Error(name, err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/authority"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/plugin/rpz/rules"
 )
@@ -316,11 +317,8 @@ func (q *query) write(f *hit, m *dns.Msg) error {
 	if m.Rcode != dns.RcodeServerFailure { // as BIND
 		m.Extra = append(m.Extra, dns.Copy(f.rules.SOA))
 	}
-	if o := q.state.Req.IsEdns0(); o != nil && q.handler.ede != 0 {
-		opt := &dns.OPT{Hdr: dns.RR_Header{Name: ".", Rrtype: dns.TypeOPT}}
-		opt.SetUDPSize(o.UDPSize())
-		opt.Option = []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: q.handler.ede}}
-		m.Extra = append(m.Extra, opt)
+	if q.handler.ede != 0 {
+		authority.AddError(m, q.state.Req, q.handler.ede)
 	}
 	return origin.ReplaceAnswer(q.state.W, m)
 }
