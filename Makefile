@@ -6,8 +6,10 @@ VERSION ?= $(patsubst v%,%,$(shell git describe --tags --always --dirty 2>/dev/n
 GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.0
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
-# The system tests reach the product by its binary, which no cache of results sees.
-TESTFLAGS ?= -count 1 -timeout 60m -parallel 6
+# The system tests reach the product by its binary, which no cache of results sees. Unit tests whose packages have
+# not changed since they passed do not run again, unless CI is set.
+TESTFLAGS ?= -timeout 60m -parallel 6
+RUN_ALL = -count 1
 
 # Found, or fetched on a fresh Debian, when a recipe first needs it.
 GO = $(eval GO := $$(shell ./test/deps.sh go))$(or $(GO),$(error no Go, see above))
@@ -63,21 +65,21 @@ test: lab-deps $(UNDER_TEST)
 # Each half of test, which builds what it needs.
 test-units:
 	@packages=$$($(GO) list ./...) && export $(TESTENV) && \
-	$(GO) test $(TESTMODE) $(TESTFLAGS) -p 2 $$(echo "$$packages" | grep -Ev '/puntdns/(test|test/bench)$$')
+	$(GO) test $(TESTMODE) $(TESTFLAGS) $(if $(CI),$(RUN_ALL)) -p 2 $$(echo "$$packages" | grep -Ev '/puntdns/(test|test/bench)$$')
 test-system:
-	@$(TESTENV) $(SYSTEM_TESTS) $(GO) $(TESTMODE) $(TESTFLAGS)
+	@$(TESTENV) $(SYSTEM_TESTS) $(GO) $(TESTMODE) $(TESTFLAGS) $(RUN_ALL)
 
 # What takes long and seldom breaks: the image, programs that others build, what deploy has, each line
 # of the benchmarks once, the soak for a moment, and guests that fill the machine.
 test-release: lab-deps $(UNDER_TEST)
 	@export $(TESTENV); failed=0; \
 	$(MAKE) --no-print-directory test-deploy || failed=1; \
-	$(GO) test $(TESTMODE) $(TESTFLAGS) ./test/bench || failed=1; \
-	$(SYSTEM_TESTS) release $(GO) $(TESTMODE) $(TESTFLAGS) || failed=1; \
+	$(GO) test $(TESTMODE) $(TESTFLAGS) $(RUN_ALL) ./test/bench || failed=1; \
+	$(SYSTEM_TESTS) release $(GO) $(TESTMODE) $(TESTFLAGS) $(RUN_ALL) || failed=1; \
 	exit $$failed
 
 test-deploy: lab-deps
-	@export $(TESTENV) && $(GO) test -C deploy $(TESTMODE) $(TESTFLAGS) -p 2 ./...
+	@export $(TESTENV) && $(GO) test -C deploy $(TESTMODE) $(TESTFLAGS) $(RUN_ALL) -p 2 ./...
 
 .PHONY: bin/puntdns bin/race/puntdns
 bin/puntdns: build

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -27,7 +28,8 @@ cmd/puntdns: . internal/puntctl plugins
 plugins: ofpunt plugin/audit plugin/egress plugin/neutronhosts plugin/ovnforward plugin/ovnhosts plugin/passthrough plugin/private plugin/ready plugin/rpz coredns
 plugins/generate: internal/plugincfg
 
-internal/authority: internal/corefile internal/explain internal/origin internal/ovn/names coredns dns # it knows names and guests, not the source of either
+internal/auditlog: internal/endpoint internal/escape # no DNS
+internal/authority: internal/control/api internal/corefile internal/explain internal/origin internal/ovn/names coredns dns # it knows names and guests, not the source of either
 internal/cachekey: coredns
 internal/control: internal/control/api internal/control/remedy caddy # whoever has something to show adds it; no DNS
 internal/control/api:
@@ -41,8 +43,9 @@ internal/explain: internal/shell dns
 internal/label: internal/escape internal/origin internal/ovn/ovndb internal/plugincfg/traits caddy # it knows no guest
 internal/lifecycle: internal/control internal/control/api internal/corefile internal/precheck ofpunt plugin/audit plugin/neutronhosts plugin/ovnhosts plugin/rpz caddy coredns-log # no plugins: it runs any list of them
 internal/metricset: coredns
-internal/origin: dns
-internal/ovn: internal/origin internal/ovn/names internal/ovsdb dns # it knows answers: no row, no lock, no goroutine
+internal/opening:
+internal/origin: internal/opening dns
+internal/ovn: internal/origin internal/ovn/names internal/ovsdb internal/policy dns # it knows answers: no row, no lock, no goroutine
 internal/ovn/binding: internal/origin internal/ovn internal/ovn/topology internal/ovsdb # it decides on guests: no client, no condition
 internal/ovn/build: internal/origin internal/ovn internal/ovn/binding internal/ovn/interest internal/ovn/names internal/ovn/problem internal/ovn/topology internal/ovsdb # rows in, networks out: no client, no lock, no log
 internal/ovn/interest: internal/origin internal/ovn internal/ovn/topology internal/ovsdb # it decides what to ask for: no client, no snapshot
@@ -51,12 +54,13 @@ internal/ovn/ovndb: internal/endpoint internal/origin internal/ovn internal/ovn/
 internal/ovn/ovntest: internal/origin internal/ovn
 internal/ovn/problem: internal/origin internal/ovn/names internal/ovsdb
 internal/ovn/saved: internal/ovsdb
-internal/ovn/topology: internal/origin internal/ovn internal/ovn/names internal/ovn/problem internal/ovsdb internal/ovsdb/rows # it knows the schemas, and not who asks
+internal/ovn/topology: internal/origin internal/ovn internal/ovn/names internal/ovn/problem internal/ovsdb internal/ovsdb/rows internal/policy # it knows the schemas, and not who asks
 internal/ovsdb: internal/endpoint
 internal/ovsdb/ovsdbtest: internal/testkit
 internal/ovsdb/rows: internal/ovsdb # it knows no schema
 internal/plugincfg: internal/plugincfg/traits
 internal/plugincfg/traits:
+internal/policy: internal/opening # it knows names and addresses: no guest, no message, no plugin
 internal/precheck: internal/corefile internal/plugincfg/traits plugin/private caddy coredns coredns-log
 internal/process: coredns-log
 internal/puntctl: internal/control/api internal/control/remedy internal/escape internal/shell cobra uniseg # it knows what a process shows, not how the process makes it
@@ -66,42 +70,40 @@ internal/shell: internal/escape
 internal/spacesaving:
 internal/testkit: dns
 internal/testkit/golden:
-internal/trail: internal/endpoint internal/escape # no DNS
 internal/vswitch: internal/endpoint libovsdb
 
 ofpunt: internal/control internal/corefile internal/endpoint internal/label internal/ovn/ovndb internal/vswitch ofpunt/admin ofpunt/bridge ofpunt/chain ofpunt/config ofpunt/metric ofpunt/placement ofpunt/punt ofpunt/watch caddy coredns coredns-log
-ofpunt/admin: internal/control internal/control/api internal/control/remedy internal/explain internal/origin internal/ovn internal/ovn/names internal/ovn/ovndb internal/ovsdb internal/shell ofpunt/bridge ofpunt/guests ofpunt/metric ofpunt/openflow ofpunt/placement ofpunt/punt ofpunt/refusals ofpunt/watch dns # it shows state, and changes none
+ofpunt/admin: internal/control internal/control/api internal/control/remedy internal/explain internal/opening internal/origin internal/ovn internal/ovn/names internal/ovn/ovndb internal/ovsdb internal/shell ofpunt/bridge ofpunt/flows ofpunt/guests ofpunt/metric ofpunt/openflow ofpunt/placement ofpunt/punt ofpunt/refusals ofpunt/watch dns # it shows state, and changes none
 ofpunt/announce:
-ofpunt/bridge: internal/control internal/control/api internal/endpoint internal/metricset internal/origin internal/ovn internal/ovn/binding internal/ovn/ovndb internal/process internal/vswitch ofpunt/announce ofpunt/config ofpunt/flows ofpunt/guests ofpunt/metric ofpunt/openflow ofpunt/placement ofpunt/ports ofpunt/punt ofpunt/refusals ofpunt/watch coredns-log # no plugin, and no text of a Corefile
-ofpunt/chain: internal/control/api internal/corefile internal/explain internal/label internal/origin internal/ovn internal/ovn/ovndb internal/plugincfg/traits ofpunt/config ofpunt/guests ofpunt/metric ofpunt/placement ofpunt/punt ofpunt/tenantcache ofpunt/watch caddy coredns coredns-log dns # it knows plugins and guests: no bridge, no connection
-ofpunt/config: internal/corefile internal/endpoint internal/escape internal/label internal/ovn/ovndb ofpunt/guests ofpunt/placement ofpunt/tcp ofpunt/tenantcache caddy dns # no database, no plugin
-ofpunt/flows: internal/endpoint ofpunt/frame ofpunt/openflow ofpunt/placement # no DNS
+ofpunt/bridge: internal/control internal/control/api internal/endpoint internal/metricset internal/opening internal/origin internal/ovn internal/ovn/binding internal/ovn/ovndb internal/process internal/vswitch ofpunt/announce ofpunt/config ofpunt/flows ofpunt/guests ofpunt/metric ofpunt/openflow ofpunt/placement ofpunt/ports ofpunt/punt ofpunt/refusals ofpunt/watch coredns-log # no plugin, and no text of a Corefile
+ofpunt/chain: internal/control/api internal/corefile internal/explain internal/label internal/opening internal/origin internal/ovn internal/ovn/ovndb internal/plugincfg/traits ofpunt/config ofpunt/guests ofpunt/metric ofpunt/placement ofpunt/punt ofpunt/tenantcache ofpunt/watch caddy coredns coredns-log dns # it knows plugins and guests: no bridge, no connection
+ofpunt/config: internal/control/api internal/corefile internal/endpoint internal/escape internal/label internal/ovn/ovndb ofpunt/guests ofpunt/placement ofpunt/tcp ofpunt/tenantcache caddy dns # no database, no plugin
+ofpunt/flows: internal/endpoint internal/opening ofpunt/frame ofpunt/openflow ofpunt/placement # no DNS
 ofpunt/frame:
-ofpunt/guests: internal/label internal/origin internal/ovn internal/vswitch ofpunt/openflow ofpunt/placement ofpunt/ports # no goroutine, no clock, no connection
+ofpunt/guests: internal/label internal/opening internal/origin internal/ovn internal/vswitch ofpunt/openflow ofpunt/placement ofpunt/ports # no goroutine, no clock, no connection
 ofpunt/lastquery: internal/control/api internal/origin ofpunt/metric coredns dns # it knows neither packets nor plugins
 ofpunt/metric: internal/escape internal/metricset coredns
 ofpunt/openflow:
-ofpunt/placement: ofpunt/frame ofpunt/openflow # no DNS
+ofpunt/placement: internal/opening ofpunt/frame ofpunt/openflow # no DNS
 ofpunt/ports: internal/vswitch
-ofpunt/punt: internal/origin internal/ovn internal/vswitch ofpunt/frame ofpunt/guests ofpunt/lastquery ofpunt/metric ofpunt/openflow ofpunt/placement ofpunt/ports ofpunt/refusals ofpunt/share ofpunt/tcp ofpunt/watch coredns-log dns # a chain is all that it knows of CoreDNS
+ofpunt/punt: internal/opening internal/origin internal/ovn internal/vswitch ofpunt/frame ofpunt/guests ofpunt/lastquery ofpunt/metric ofpunt/openflow ofpunt/placement ofpunt/ports ofpunt/refusals ofpunt/share ofpunt/tcp ofpunt/watch coredns-log dns # a chain is all that it knows of CoreDNS
 ofpunt/punttest: internal/testkit ofpunt/frame ofpunt/openflow
 ofpunt/refusals:
 ofpunt/share:
 ofpunt/tcp: ofpunt/share ofpunt/tcp/light gvisor # no DNS
 ofpunt/tcp/light: gvisor # no DNS
 ofpunt/tenantcache: internal/cachekey internal/explain internal/origin ofpunt/metric caddy coredns dns # it knows guests and a cache, and no switch
-ofpunt/watch: internal/control/api internal/origin internal/spacesaving dns # it knows queries, and no plugin
+ofpunt/watch: internal/control/api internal/origin internal/spacesaving coredns dns # it knows queries, and no plugin
 
 # No plugin imports ofpunt: internal/origin has what a plugin may know of the punt.
-plugin/audit: internal/corefile internal/escape internal/metricset internal/origin internal/trail caddy coredns coredns-log dns
-plugin/egress: internal/authority internal/corefile internal/explain internal/label internal/metricset internal/origin plugin/egress/policy caddy coredns coredns-log dns
-plugin/egress/policy: # it knows names and addresses: no guest, no message, no plugin
+plugin/audit: internal/auditlog internal/corefile internal/escape internal/metricset internal/origin caddy coredns coredns-log dns
+plugin/egress: internal/authority internal/control internal/control/api internal/corefile internal/explain internal/label internal/metricset internal/opening internal/origin internal/ovn internal/policy caddy coredns coredns-log dns
 plugin/neutronhosts: internal/authority internal/corefile internal/metricset internal/origin plugin/neutronhosts/addnhosts caddy coredns coredns-log dns
 plugin/neutronhosts/addnhosts: internal/ovn/names internal/refcount dns # it knows files, and no plugin
 plugin/ovnforward: internal/authority internal/cachekey internal/control internal/control/api internal/corefile internal/explain internal/metricset internal/origin internal/ovn internal/ovn/ovndb internal/shell caddy coredns coredns-log dns
 plugin/ovnhosts: internal/authority internal/control internal/control/api internal/corefile internal/endpoint internal/explain internal/metricset internal/origin internal/ovn internal/ovn/names internal/ovn/ovndb internal/ovn/saved internal/ovsdb internal/shell caddy coredns coredns-log dns
 plugin/passthrough: internal/corefile internal/origin caddy coredns dns
-plugin/private: internal/authority internal/corefile internal/explain internal/metricset internal/origin internal/ovn/names caddy coredns dns
+plugin/private: internal/authority internal/control/api internal/corefile internal/explain internal/metricset internal/origin internal/ovn/names caddy coredns dns
 plugin/ready: internal/corefile caddy coredns coredns-log
 plugin/rpz: internal/authority internal/control internal/control/api internal/corefile internal/explain internal/metricset internal/origin plugin/rpz/rules plugin/rpz/source caddy coredns coredns-log dns
 plugin/rpz/rules: dns # it knows zones, and no plugin
@@ -171,19 +173,23 @@ func TestImports(t *testing.T) {
 // imported returns what each package of this module imports, in the words of imports.
 func imported(t *testing.T) map[string][]string {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-tags", "neutron", "-json=ImportPath,Imports", "./...").Output()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-tags", "neutron", "-json=Dir,ImportPath,Imports", "./...").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	all := map[string][]string{}
 	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
 		var p struct {
-			ImportPath string
-			Imports    []string
+			Dir, ImportPath string
+			Imports         []string
 		}
 		if err := d.Decode(&p); errors.Is(err, io.EOF) {
 			return all
 		} else if err != nil {
+			t.Fatal(err)
+		}
+		// The cache of test results only knows what the test itself reads.
+		if _, err := os.ReadDir(p.Dir); err != nil {
 			t.Fatal(err)
 		}
 		words := map[string]bool{}

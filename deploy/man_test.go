@@ -61,8 +61,10 @@ func manualPages(t *testing.T) []string {
 	t.Helper()
 	all := []string{"man8/puntdns.8", "man1/puntctl.1", "man7/puntdns-ofpunt.7"}
 	for _, command := range puntctl.New("").Commands() {
-		if command.IsAvailableCommand() {
-			all = append(all, "man1/puntctl-"+command.Name()+".1")
+		for _, c := range append(command.Commands(), command) {
+			if c.IsAvailableCommand() {
+				all = append(all, "man1/"+strings.ReplaceAll(c.CommandPath(), " ", "-")+".1")
+			}
 		}
 	}
 	readmes, err := filepath.Glob("../plugin/*/README.md")

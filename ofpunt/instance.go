@@ -49,7 +49,11 @@ func newServer(blocks []*chain.Block) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := bridge.NewServer(bridge.Config{Options: c.Options, HasDatabase: c.HasDatabase, Database: c.Database, Requests: c.Requests})
+	of := bridge.Config{Options: c.Options, HasDatabase: c.HasDatabase, Database: c.Database, Requests: c.Requests, Openings: c.Openings}
+	if c.Egress != nil {
+		of.Egress = c.Egress
+	}
+	s := bridge.NewServer(of)
 	s.Answer(c, punt.NewServer(c.Config(s.Guests(), s.Snapshot)))
 	return &server{s, c}, nil
 }

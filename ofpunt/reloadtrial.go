@@ -69,6 +69,7 @@ func candidates(file string, blocks []caddyfile.ServerBlock, databases func(*cad
 		}
 		read := label.Read(blocks[i])
 		label.AddRequests(&c.Requests, read.Labels, read.ComparedNames)
+		c.Requests.Egress = c.Requests.Egress || readsNorthboundPolicies(&blocks[i])
 	}
 	for i := range all {
 		c := &all[i]
@@ -78,4 +79,16 @@ func candidates(file string, blocks []caddyfile.ServerBlock, databases func(*cad
 		}
 	}
 	return all, nil
+}
+
+// readsNorthboundPolicies reports whether the egress of a block has `northbound on`. Entries of a policy with these two words
+// count too: then the trial reads more than it needs.
+func readsNorthboundPolicies(block *caddyfile.ServerBlock) bool {
+	tokens := block.Tokens["egress"]
+	for i := 1; i < len(tokens); i++ {
+		if tokens[i-1].Text == "northbound" && tokens[i].Text == "on" {
+			return true
+		}
+	}
+	return false
 }

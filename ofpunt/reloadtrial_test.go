@@ -33,7 +33,7 @@ func TestTryRequestsOfAllBlocks(t *testing.T) {
 			ofpunt br-b {
 				address dhcp
 			}
-			log . "{/ofpunt/external-id/a:b} {/ofpunt/switch}"
+			log . "{/ofpunt/external-id/a:b} {/ofpunt/switch} {/ofpunt/group}"
 			ovnhosts one
 		}
 		d.test {
@@ -44,8 +44,15 @@ func TestTryRequestsOfAllBlocks(t *testing.T) {
 				limit ofpunt/router r {
 					tcp_connections 5
 				}
+				limit ofpunt/group g {
+					rate 6
+				}
 			}
 			ovnhosts two
+			egress {
+				northbound on
+				strict on
+			}
 		}
 		e.test {
 			ofpunt br-d
@@ -74,8 +81,8 @@ func TestTryRequestsOfAllBlocks(t *testing.T) {
 		own      ovndb.Requests
 	}{
 		{one, ovndb.Requests{ExternalIDs: []string{"k"}, RouterNames: true}},
-		{one, ovndb.Requests{ExternalIDs: []string{"a:b"}, DNSServers: true}},
-		{[]ovndb.Requests{{}}, ovndb.Requests{ExternalIDs: []string{"project"}, RouterNames: true}},
+		{one, ovndb.Requests{ExternalIDs: []string{"a:b"}, DNSServers: true, GroupNames: true}},
+		{[]ovndb.Requests{{}}, ovndb.Requests{ExternalIDs: []string{"project"}, RouterNames: true, GroupNames: true, Egress: true}},
 		{},
 	} {
 		c := all[i]

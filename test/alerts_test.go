@@ -398,6 +398,14 @@ func TestAlerts(t *testing.T) {
 		l.Node.VSCTL("add-port", lab.Bridge, "nobody", "--", "set", "Interface", "nobody", "type=internal", "external_ids:iface-id=nobody")
 	}))
 	l.Node.VSCTL("del-port", lab.Bridge, "nobody")
+	m.raises("PuntdnsEgressOpen", once(func() {
+		policy := "    egress {\n        policy ofpunt/port " + r.red1.Port + " {\n            allow example\n        }\n    }\n    cache\n"
+		r.s.reload(corefile(l, strings.Replace(r.text, "    cache\n", policy, 1)))
+	}))
+	if _, err := exchange(within(t, wait), r.red1, resolver4, "www.example.", dns.TypeA); err != nil { // for the panel "Verdicts"
+		t.Error(err)
+	}
+	r.s.reload(corefile(l, r.text))
 	m.raises("PuntdnsReloadFailed", once(func() {
 		l.WriteFile("Corefile.puntdns", ". {\n    nosuch\n}\n")
 		if err := r.s.Signal(syscall.SIGUSR1); err != nil {

@@ -36,7 +36,7 @@ type auditLine struct {
 	Duration                                         float64
 }
 
-// auditLines returns the lines of a trail, old files first. Each has to be one, with the next
+// auditLines returns the lines of an audit log, old files first. Each has to be one, with the next
 // number.
 func auditLines(t *testing.T, path string) (all []auditLine) {
 	t.Helper()
@@ -78,7 +78,7 @@ type auditLoad struct {
 	mu    sync.Mutex
 }
 
-// ask asks one question, and takes note of what the trail should have. want has what is not the
+// ask asks one question, and takes note of what the audit log should have. want has what is not the
 // question or the guest.
 func (a *auditLoad) ask(ctx context.Context, g *lab.Guest, protocol, resolver, name string, want auditLine) (*dns.Msg, error) {
 	a.mu.Lock()
@@ -128,7 +128,7 @@ func (a *auditLoad) rounds(ctx context.Context, g *lab.Guest, protocol, resolver
 // upstream.
 const anySource = "*"
 
-// compare checks that each query is in the trail once, with the identity of its guest. It returns
+// compare checks that each query is in the audit log once, with the identity of its guest. It returns
 // how many were answered from cache.
 func (a *auditLoad) compare(t *testing.T, lines []auditLine) (cached int) {
 	t.Helper()
@@ -164,7 +164,7 @@ func (a *auditLoad) compare(t *testing.T, lines []auditLine) (cached int) {
 	}
 	for key, want := range a.asked {
 		if seen[key] != 1 {
-			t.Errorf("%v, %s over %s, is %d times in the trail", key, want.Name, want.Protocol, seen[key])
+			t.Errorf("%v, %s over %s, is %d times in the audit log", key, want.Name, want.Protocol, seen[key])
 		}
 	}
 	return cached
@@ -210,7 +210,7 @@ const auditedCorefile = `. {
 }
 `
 
-// Each query of two tenants with equal addresses is in the trail once, with the identity of its
+// Each query of two tenants with equal addresses is in the audit log once, with the identity of its
 // guest: names of OVN, cached and forwarded ones, over UDP and TCP, through rotations and reloads,
 // one that is refused among them; and those that get SERVFAIL at the deadline, or nothing.
 func TestAuditOfTenants(t *testing.T) {
@@ -313,7 +313,7 @@ func TestAuditOfTenants(t *testing.T) {
 	t.Logf("%d queries, %v rotations", len(a.asked), rotated)
 }
 
-// In hijack mode a query that nobody answers is in the trail as resumed.
+// In hijack mode a query that nobody answers is in the audit log as resumed.
 func TestAuditOfResumed(t *testing.T) {
 	t.Parallel()
 	n := newOverlap(t)

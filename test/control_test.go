@@ -226,7 +226,7 @@ func controlWell(t *testing.T, c *controlled) {
 	}
 	c.Eventually("a beat", func() error {
 		l := c.eventually().Bridges[0].Lease
-		if l.LastBeatSecondsAgo == nil || l.LeftSeconds == nil || *l.LeftSeconds <= 0 || *l.LeftSeconds > l.Seconds || l.Seconds != shortLease.Seconds() {
+		if l.LastHeartbeatSecondsAgo == nil || l.LeftSeconds == nil || *l.LeftSeconds <= 0 || *l.LeftSeconds > l.Seconds || l.Seconds != shortLease.Seconds() {
 			return fmt.Errorf("%+v", l)
 		}
 		return nil
@@ -254,14 +254,14 @@ func controlGuests(t *testing.T, c *controlled) {
 	c.Eventually("the switch has counted", func() error {
 		now = api.Guests{}
 		c.ask(&now, "guests", "red-vm1")
-		if h := now.Guests[0].Hits; h == nil || h.Queries < before.Guests[0].Hits.Queries+3 || h.Flows != guestFlows+rateFlows ||
+		if h := now.Guests[0].FlowCounters; h == nil || h.Queries < before.Guests[0].FlowCounters.Queries+3 || h.Flows != guestFlows+rateFlows ||
 			h.LastQuerySecondsAgo == nil || *h.LastQuerySecondsAgo > wait.Seconds() {
 			return fmt.Errorf("%+v", h)
 		}
 		return nil
 	})
 	g := now.Guests[0]
-	g.Hits, g.DatapathKey, g.PortKey = nil, 0, 0
+	g.FlowCounters, g.DatapathKey, g.PortKey = nil, 0, 0
 	want := api.Guest{
 		Bridge: "br-int", Port: "red-vm1", Switch: "red", Network: strings.TrimSpace(c.NBCTL("get", "Logical_Switch", "red", "_uuid")),
 		InPort: uint32(c.red.OFPort), Interface: c.red.NodePort, MACs: []string{c.red.MAC}, Addresses: []string{"10.0.1.11", "fd00:1::11"},

@@ -77,7 +77,7 @@ lab_packages() {
 	# gcc is for the race detector; systemd judges the unit, it does not run;
 	# os-ken is another controller; dnsperf makes the load of the benchmarks; dhclient runs in
 	# guests, as do BIND, unbound, dnsmasq and the C library musl; debootstrap makes a Debian
-	# with systemd for a container; fstrm-bin collects dnstap, jq searches a trail, curl asks the
+	# with systemd for a container; fstrm-bin collects dnstap, jq searches an audit log, curl asks the
 	# control socket. rpz is compared with BIND, and ovnhosts with NSD. Prometheus scrapes, and has the
 	# alerts.
 	# rpm and shellcheck read the packages, and man-db the manual pages in them.

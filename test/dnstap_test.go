@@ -40,6 +40,13 @@ func (c *collector) start() {
 	c.l.Eventually("the collector's socket", func() error { return os.Chmod(c.path, 0o777) })
 }
 
+// framesOf returns the frames of dnstap until in ends.
+func framesOf(in *dnstap.FrameStreamInput) <-chan []byte {
+	frames := make(chan []byte)
+	go func() { in.ReadInto(frames); close(frames) }()
+	return frames
+}
+
 // stop stops it, and returns what it has written.
 func (c *collector) stop(t *testing.T) (all []*dnstap.Dnstap) {
 	t.Helper()
@@ -53,9 +60,7 @@ func (c *collector) stop(t *testing.T) (all []*dnstap.Dnstap) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	frames := make(chan []byte)
-	go func() { in.ReadInto(frames); close(frames) }()
-	for frame := range frames {
+	for frame := range framesOf(in) {
 		m := new(dnstap.Dnstap)
 		if err := proto.Unmarshal(frame, m); err != nil {
 			t.Fatal(err)
@@ -80,8 +85,8 @@ func TestDnstap(t *testing.T) {
 	silent.SetHandler(dns.HandlerFunc(func(dns.ResponseWriter, *dns.Msg) {}))
 	c := &collector{l: n.Lab, path: filepath.Join(n.Dir, "tap.sock")}
 	c.start()
-	trail := filepath.Join(auditFolder(t, n.Lab), "audit.json")
-	tap := "audit " + trail + `
+	log := filepath.Join(auditFolder(t, n.Lab), "audit.json")
+	tap := "audit " + log + `
     dnstap ` + c.path + ` full {
         extra "{/ofpunt/network} {/ofpunt/port} {/ofpunt/external-id/neutron:project_id} {/ofpunt/destination}"
     }`
@@ -133,7 +138,7 @@ silent.example {
 	ask(n.red, "udp", resolver4, "silent.example.", dns.RcodeServerFailure)
 	s.log(`\[silent\.example\. `) // the chain has ended
 	s.endWell()
-	a.compareTap(t, c.stop(t), auditLines(t, trail))
+	a.compareTap(t, c.stop(t), auditLines(t, log))
 	lines, err := exec.Command("dnstap-read", c.file).CombinedOutput()
 	if err != nil {
 		t.Errorf("dnstap-read: %v: %s", err, lines)
@@ -200,11 +205,11 @@ silent.example {
 }
 
 // compareTap checks that dnstap has told of each query once, and of its answer, with the identity
-// and the ends that the trail has.
-func (a *auditLoad) compareTap(t *testing.T, all []*dnstap.Dnstap, trail []auditLine) {
+// and the ends that the audit log has.
+func (a *auditLoad) compareTap(t *testing.T, all []*dnstap.Dnstap, log []auditLine) {
 	t.Helper()
 	ends := map[auditKey]auditLine{}
-	for _, l := range trail {
+	for _, l := range log {
 		ends[auditKey{l.Port, l.ID}] = l
 	}
 	queries, answers, forwarded := map[auditKey]int{}, map[auditKey]int{}, 0

@@ -50,10 +50,15 @@ type explained struct {
 	audit    string
 }
 
+// traced returns the arguments of an explanation with a trace of the switch.
+func (x *explained) traced(args ...string) []string {
+	return append([]string{"explain", "--vswitchd", x.Node.AppCtlTarget("ovs-vswitchd")}, args...)
+}
+
 // explain explains a query. The switch is traced.
 func (x *explained) explain(args ...string) (e api.Explanation, status int) {
 	x.operator.t.Helper()
-	status = x.ask(&e, append([]string{"explain", "--vswitchd", x.Node.AppCtlTarget("ovs-vswitchd")}, args...)...)
+	status = x.ask(&e, x.traced(args...)...)
 	return e, status
 }
 
@@ -220,9 +225,9 @@ func explainUncounted(t *testing.T, x *explained) {
 	if now := count(); !slices.Equal(now, before) {
 		t.Errorf("counted %v, before %v", now, before)
 	}
-	// What is asked later is in the trail, so what was explained before would be.
+	// What is asked later is in the audit log, so what was explained before would be.
 	x.asked(x.red, "red.internal.", "NOERROR 10.0.1.103")
-	x.Eventually("the trail", func() error {
+	x.Eventually("the audit log", func() error {
 		text := readFile(t, x.audit)
 		return errorUnless(strings.Contains(text, "red.internal"), "%s", text)
 	})

@@ -147,7 +147,7 @@ func (x *explained) finds(t *testing.T, f *fault) {
 			defer mend()
 		}
 	}
-	args := append([]string{"explain", "--summary", "--vswitchd", x.Node.AppCtlTarget("ovs-vswitchd")}, f.args...)
+	args := append(x.traced("--summary"), f.args...)
 	said := ""
 	x.Eventually("a verdict on "+f.name, func() error {
 		out, errs, status := x.run(args...)
@@ -176,8 +176,9 @@ func (x *explained) finds(t *testing.T, f *fault) {
 // wellAgain waits until nothing is wrong any more for the first guest of red.
 func (x *explained) wellAgain() {
 	x.Eventually("red-vm1 is served", func() error {
-		e, status := x.explain("red-vm1", "db.internal")
-		return errorUnless(status == 0, "%+v", e.Findings)
+		// An error in the place of an answer is possible: the guest may change while puntdns explains.
+		out, errs, status := x.run(x.traced("red-vm1", "db.internal")...)
+		return errorUnless(status == 0, "%s%s", out, errs)
 	})
 }
 

@@ -15,6 +15,7 @@ type daemonOptions struct {
 	to        string // the server that it forwards all queries to
 	validates bool
 	except    string // a domain that it does not validate, or empty
+	dir       string // a directory that it may write to; run sets it
 }
 
 // guestDaemon is a resolver that runs in a guest, at 127.0.0.1.
@@ -34,10 +35,9 @@ var guestDaemons = []guestDaemon{
 // run runs the daemon until the test ends.
 func (d guestDaemon) run(t *testing.T, n *resolving, g *lab.Guest, o daemonOptions) {
 	t.Helper()
+	o.dir = t.TempDir()
 	args, config := d.command(n.root, o)
-	// It may write to its folder.
-	dir := t.TempDir()
-	file := n.WriteFile(g.Name+"."+d.name+".conf", strings.ReplaceAll(config, "DIR", dir))
+	file := n.WriteFile(g.Name+"."+d.name+".conf", config)
 	for i := range args {
 		args[i] = strings.ReplaceAll(args[i], "FILE", file)
 	}
@@ -63,7 +63,7 @@ func unboundCommand(root signedRoot, o daemonOptions) (args []string, config str
 server:
 	chroot: ""
 	username: ""
-	directory: "DIR"
+	directory: %q
 	pidfile: ""
 	use-syslog: no
 	verbosity: 1
@@ -76,7 +76,7 @@ server:
 forward-zone:
 	name: "."
 	forward-addr: %s
-`, modules, more, o.to)
+`, o.dir, modules, more, o.to)
 }
 
 // namedCommand has what the reference of BIND 9 has.
@@ -92,7 +92,7 @@ func namedCommand(root signedRoot, o daemonOptions) (args []string, config strin
 	}
 	return []string{"-g", "-n", "1", "-c", "FILE"}, fmt.Sprintf(`
 options {
-	directory "DIR";
+	directory %q;
 	listen-on { 127.0.0.1; };
 	listen-on-v6 { none; };
 	pid-file none;
@@ -102,7 +102,7 @@ options {
 	dnssec-validation %s;
 %s};
 controls { };
-%s`, o.to, validation, except, anchors)
+%s`, o.dir, o.to, validation, except, anchors)
 }
 
 // dnsmasqCommand has what dnsmasq(8) has. What is sent to a server for one domain is not

@@ -216,6 +216,87 @@ func TestLabelsOfRouters(t *testing.T) {
 	}
 }
 
+const groupCorefile = `. {
+    ofpunt br-int {
+        openflow $MGMT
+        ovsdb $OVSDB
+    }
+    metadata
+    log . "[{name} {/ofpunt/port} {/ofpunt/group}]"
+    view web {
+        expr 'web' in split(metadata('ofpunt/group'), ',')
+    }
+    ovnhosts {
+        southbound $SB
+        OVNHOSTS
+        fallthrough
+    }
+    hosts {
+        192.0.2.1 who.example
+    }
+    errors
+    ready 127.0.0.1:8181 {
+        monitor continuously
+    }
+}
+. {
+    ofpunt br-int
+    metadata
+    ovnhosts {
+        southbound $SB
+        OVNHOSTS
+        fallthrough
+    }
+    egress {
+        strict on
+        policy ofpunt/group sealed {
+            allow allowed.example
+        }
+    }
+    hosts {
+        192.0.2.2 who.example
+    }
+    errors
+}
+`
+
+// A view, a policy of egress and the log follow the port groups of a guest. The other tenant's guest, which has the
+// same addresses, keeps its own.
+func TestLabelsOfGroups(t *testing.T) {
+	t.Parallel()
+	n := newOverlap(t)
+	for _, properties := range []string{"", "northbound $NB", "monitor all"} {
+		t.Run(properties, func(t *testing.T) {
+			n.NBCTL("pg-add", "web", n.red.Port, "--", "pg-add", "sealed")
+			s := serve(t, n.Lab, strings.ReplaceAll(groupCorefile, "OVNHOSTS", properties))
+			s.t = t
+			const web, other, denied = "NOERROR 192.0.2.1", "NOERROR 192.0.2.2", "NXDOMAIN"
+			of := func(g *lab.Guest, want string) {
+				t.Helper()
+				expect(t, g, want, "who.example", "@"+resolver4, "+time=5")
+			}
+			of(n.red, web)
+			of(n.blue, other)
+			for _, change := range []struct {
+				name, want, red string
+				args            []string
+			}{
+				{"joins", web, web, []string{"pg-set-ports", "web", n.red.Port, n.blue.Port}},
+				{"leaves", other, web, []string{"pg-set-ports", "web", n.red.Port}},
+				{"joins a group with a policy", denied, web, []string{"pg-set-ports", "sealed", n.blue.Port}},
+				{"takes the other's place", web, other, []string{"pg-set-ports", "web", n.blue.Port}},
+				{"the group goes", denied, other, []string{"pg-del", "web"}},
+			} {
+				follows(t, n.blue, "who.example.", dns.TypeA, change.want, func() { n.NBCTL(change.args...) })
+				of(n.red, change.red)
+			}
+			s.log(`\[who\.example\. ` + n.blue.Port + ` sealed,web\]`)
+			n.NBCTL("pg-del", "sealed")
+			s.endWell()
+		})
+	}
+}
+
 // A reload to a Corefile with other labels gives no query the block of somebody else, from the
 // first one on.
 func TestLabelsReloadUnderLoad(t *testing.T) {
@@ -223,6 +304,7 @@ func TestLabelsReloadUnderLoad(t *testing.T) {
 	n := newOverlap(t)
 	projects(n.Lab, "red-vm1", "p-red")
 	projects(n.Lab, "blue-vm1", "p-blue")
+	n.NBCTL("pg-add", "g_red", "red-vm1", "--", "pg-add", "g_blue", "blue-vm1")
 	n.Sync()
 	by := func(expr, ovnhosts string) string {
 		text := ""
@@ -268,11 +350,14 @@ func TestLabelsReloadUnderLoad(t *testing.T) {
 		by("metadata('ofpunt/external-id/neutron:project_id') == 'p-TENANT'", ""),
 		by("metadata('ofpunt/external-id/k8s.ovn.org/network') == 'net-p-TENANT'", ""),
 		by("metadata('ofpunt/router') == 'r-TENANT'", ""),
+		by("metadata('ofpunt/group') == 'g_TENANT'", ""),
 		by(bySwitch, ""),
 		by("metadata('ofpunt/router') == 'r-TENANT' && metadata('ofpunt/external-id/a-b.c_d') == 'p-TENANT-x'", ""),
 		by("metadata('ofpunt/external-id/neutron:project_id') == 'p-TENANT'", "monitor all"),
 		by("metadata('ofpunt/external-id/a-b.c_d') == 'p-TENANT-x'", "monitor all"),
+		by("metadata('ofpunt/group') == 'g_TENANT'", "monitor all"),
 		by("metadata('ofpunt/router') == 'r-TENANT'", "northbound $NB"),
+		by("metadata('ofpunt/group') == 'g_TENANT'", "northbound $NB"),
 	} {
 		s.reload(corefile)
 	}

@@ -37,7 +37,7 @@ const (
 	logGraceBegins   = `\[WARNING\] plugin/ovnhosts: OVN_Southbound: the bindings of this chassis are gone.* for up to 1m0s: 2$`
 	logGraceRenamed  = `\[WARNING\] plugin/ovnhosts: OVN_Southbound: this chassis is "%s", and its guests are bound to chassis "%s": .* for up to 1m0s: 2$`
 	logGraceEnds     = `OVN_Southbound: no guest is kept any more, %s: 2$`
-	logFlowsLost     = `Bridge br-int: (\d+) flows were removed or changed by somebody else$`
+	logFlowsLost     = `Bridge br-int: (\d+) flows were removed or changed by another process$`
 	logLeaseExpired  = `the punt has expired`
 	logLeaseRestored = `the punt is installed again`
 	logProbeMissed   = `did not come back`

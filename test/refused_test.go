@@ -228,13 +228,29 @@ func newTap(t *testing.T, path string) *tap {
 	}
 	t.Cleanup(func() { ln.Close() })
 	tap := &tap{path: path}
-	frames := make(chan []byte)
-	go dnstap.NewFrameStreamSockInput(ln).ReadInto(frames)
-	go func() {
-		for frame := range frames {
-			tap.note(frame)
-			tap.frames.Add(1)
-		}
-	}()
+	go tap.serve(ln)
 	return tap
+}
+
+// serve ends with the listener. dnstap.FrameStreamSockInput would call Accept for ever then, on a whole processor.
+func (t *tap) serve(ln net.Listener) {
+	for {
+		conn, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		go t.read(conn)
+	}
+}
+
+func (t *tap) read(conn net.Conn) {
+	defer conn.Close()
+	in, err := dnstap.NewFrameStreamInput(conn, true)
+	if err != nil {
+		return
+	}
+	for frame := range framesOf(in) {
+		t.note(frame)
+		t.frames.Add(1)
+	}
 }

@@ -212,7 +212,7 @@ func (n *reloaded) wrong(plugin string) []wrongCorefile {
 	right := n.corefile(reload{}, plugin)
 	all := []wrongCorefile{
 		{"a property", n.corefile(reload{properties: "lease soon"}, plugin), `Corefile.puntdns:5 - Error during parsing: lease: "soon": expected`},
-		{"databases that are not there", strings.ReplaceAll(right, n.l.SB, "unix:/no/such.sock"), "have not told everything within"},
+		{"databases that are not there", strings.ReplaceAll(right, n.l.SB, "unix:/no/such.sock"), "have not sent everything within"},
 		{"a switch that is not there", strings.ReplaceAll(right, n.l.Node.OpenFlow, "unix:/no/such.mgmt"), "ofpunt br-int: openflow: unix:/no/such.mgmt: "},
 		{"a local database that is not there", strings.ReplaceAll(right, n.l.Node.OVSDB, "unix:/no/such.sock"), "ofpunt br-int: ovsdb: unix:/no/such.sock: "},
 	}

@@ -370,6 +370,7 @@ func testFullIsNotStuck(t *testing.T, limits, reason string, want []string) {
 				one, end := context.WithTimeout(context.Background(), 300*time.Millisecond)
 				_, _ = exchange(one, n.vm, resolver4, fmt.Sprintf("dead%d.example.", i), dns.TypeA)
 				end()
+				time.Sleep(10 * pause)
 			}
 		})
 	}

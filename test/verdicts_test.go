@@ -38,6 +38,11 @@ const verdictCorefile = `. {
         northbound $NB
         fallthrough
     }
+    egress {
+        policy ofpunt/port red-vm4 {
+            allow www.example.org
+        }
+    }
     forward . UPSTREAM
 }
 `
@@ -61,9 +66,10 @@ type planted struct {
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	n := newOverlap(t)
-	extra := map[string]*lab.Guest{"red-vm2": aclGuest(n.Lab, "red", 1, 2), "red-vm3": aclGuest(n.Lab, "red", 1, 3)}
+	extra := map[string]*lab.Guest{"red-vm2": aclGuest(n.Lab, "red", 1, 2), "red-vm3": aclGuest(n.Lab, "red", 1, 3), "red-vm4": aclGuest(n.Lab, "red", 1, 4)}
 	n.Sync()
 	x := &explained{overlap: n, operator: &operator{t, n.Lab, filepath.Join(n.Dir, "control.sock")}, upstream: n.Upstream("www.example.org. 60 IN A 192.0.2.5")}
+	x.closes("red-vm4")
 	x.server = serve(t, n.Lab, corefile(n.Lab, replaceAll(verdictCorefile, "SOCKET", x.socket, "UPSTREAM", x.upstream.Addr)))
 	acl := func(match string) func(x *explained) func() {
 		return func(x *explained) func() {
@@ -131,6 +137,22 @@ func TestVerdicts(t *testing.T) {
 			doctor: []string{api.CodeNotPunted},
 		},
 		{
+			name: "an egress policy without ACLs", guest: "red-vm4",
+			plant: func(x *explained) func() {
+				x.member("remove", "red-vm4")
+				return func() { x.member("add", "red-vm4") }
+			},
+			explain: []string{api.CodeEgressOpen}, doctor: []string{api.CodeEgressOpen}, guests: []string{api.CodeEgressOpen},
+		},
+		{
+			name: "the ACLs of egress without a policy", guest: "red-vm1",
+			plant: func(x *explained) func() {
+				x.member("add", "red-vm1")
+				return func() { x.member("remove", "red-vm1") }
+			},
+			notes: []string{api.CodeEgressWithoutPolicy},
+		},
+		{
 			name: "over the rate", guest: "red-vm2",
 			plant: func(*explained) func() {
 				var all sync.WaitGroup
@@ -181,6 +203,24 @@ func TestVerdicts(t *testing.T) {
 		e, status := x.explain("red-vm1", "db.internal")
 		return errorUnless(status == 1 && slices.Equal(codesOf(e.Findings), []string{api.CodeBinding}), "exit status %d, %+v", status, e.Findings)
 	})
+}
+
+// closes makes the port group of `puntctl egress init` with one port.
+func (x *explained) closes(port string) {
+	script, errs, status := x.run("egress", "init", "closed", "--resolver", resolver4, "--resolver", resolver6)
+	if status != 0 {
+		x.t.Fatalf("exit status %d: %s", status, errs)
+	}
+	if out, err := x.Node.Exec(within(x.t, wait), "env", "OVN_NB_DB="+x.NB, "sh", "-euc", script); err != nil {
+		x.t.Fatalf("%v: %s", err, out)
+	}
+	x.member("add", port)
+}
+
+// member adds a port to the port group of closes, or removes it.
+func (x *explained) member(verb, port string) {
+	x.NBCTL(verb, "Port_Group", "closed", "ports", x.NBCTL("get", "Logical_Switch_Port", port, "_uuid"))
+	x.Sync()
 }
 
 // portConfig sets the config of the OpenFlow port of red-vm1, and takes it back.

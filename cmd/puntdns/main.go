@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command puntdns is a CoreDNS that answers the DNS queries that an Open
-// vSwitch bridge punts to it. See the README for what it does and
-// Corefile.example for how it is configured. Called by the name puntctl, as by a symbolic
+// vSwitch bridge punts to it. See the README and Corefile.example.
+// Called by the name puntctl, as by a symbolic
 // link, it is that program: both together take a sixth less room than two.
 package main
 

@@ -66,6 +66,11 @@ var node = board{
 				q("topk(10, sum by (switch, network, property) (rate(coredns_ofpunt_network_refused_total{ofBridge}perSecond)))", "{{switch}} {{network}} {{property}}")}},
 			{title: "TCP connections", description: "1,024 at most.", unit: "none", queries: []query{q("coredns_ofpunt_tcp_connections{ofBridge}", "{{bridge}}")}},
 		}},
+		{"Egress by name", []panel{
+			{title: "Open destinations", description: "That answers have opened for guests with a policy. 65,536 at most.", unit: "none", queries: []query{q("coredns_ofpunt_open_destinations{ofBridge}", "{{bridge}}")}},
+			{title: "Guests that no ACL closes", description: "They have a policy, and reach any address.", unit: "none", queries: []query{q("coredns_ofpunt_guests_unenforced{ofBridge}", "{{bridge}}")}},
+			{title: "Verdicts", description: "Of policies, on queries and answers of guests.", unit: "cps", queries: []query{q("sum by (verdict) (rate(coredns_egress_verdicts_total{ofServer}perSecond))", "{{verdict}}")}},
+		}},
 		{"Switch", []panel{
 			{title: "Flows in the switch", unit: "none", queries: []query{q("coredns_ofpunt_flows{ofBridge}", "{{bridge}}")}},
 			{title: "Flows installed", description: "new, or lost and put back.", unit: "cps", queries: []query{q("sum by (reason) (rate(coredns_ofpunt_flow_installs_total{ofBridge}perSecond))", "{{reason}}")}},

@@ -10,7 +10,7 @@
 // An archive has one image of one architecture. It is an OCI image layout in a tar file, with the index
 // of `docker save` beside it, so docker, podman, skopeo and containerd load it. FOLDER has what `make
 // release-files` makes. push joins archives into one image of several architectures, and prints NAME with
-// its digest; digest prints that digest. The credentials are those of docker's config.json. roots prints the
+// its digest; digest prints that digest. It takes credentials from docker's config.json. roots prints the
 // certificates that images trust.
 //
 // The same files give the same bytes. Times are SOURCE_DATE_EPOCH of the environment, in seconds.

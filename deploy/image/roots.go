@@ -17,7 +17,7 @@ const rootsLicence = `The root certificates in /etc/ssl/certs/ca-certificates.cr
 module golang.org/x/crypto/x509roots/fallback. Mozilla Public License 2.0, https://www.mozilla.org/MPL/2.0/.
 `
 
-// writeRoots writes the certificates that the image trusts. They are those of a module in go.mod, so that
+// writeRoots writes the certificates that the image trusts. They come from a module in go.mod, so that
 // they do not depend on the machine. The bundle's constraints have no form in PEM, so certificates with a
 // constraint are left out.
 func writeRoots(w io.Writer) error {

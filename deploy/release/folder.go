@@ -70,7 +70,7 @@ func (f *folder) move() (archives []string, err error) {
 	return archives, nil
 }
 
-// licences adds the licence of puntdns, and those of all modules that a program of the release links.
+// licences adds the licence of puntdns, and the licences of all modules that a program of the release links.
 func (f *folder) licences() error {
 	for from, to := range map[string]string{
 		filepath.Join(source, "LICENSE"):                           "LICENSE",

@@ -8,14 +8,13 @@ import (
 )
 
 const (
-	// maxDatagram bounds an answer over UDP, in bytes.
+	// maxDatagram is the largest UDP answer in bytes.
 	maxDatagram = 1232
-	// ednsRoom is reserved for the OPT record that the server adds, in bytes.
+	// ednsRoom is for the server's OPT record, in bytes.
 	ednsRoom = 64
 )
 
-// addTargets adds the addresses of the targets of MX and SRV records (RFC 2782, RFC 5321) that the asker sees, while
-// the answer has room.
+// addTargets adds addresses of MX and SRV targets (RFC 2782, RFC 5321) in scope, while there is room.
 func (p *Policy) addTargets(m *dns.Msg, q *Question) {
 	room := 0
 	seen := make(map[string]struct{}, len(m.Answer))
@@ -45,7 +44,7 @@ func (p *Policy) addTargets(m *dns.Msg, q *Question) {
 	}
 }
 
-// roomFor returns the number of bytes that an answer has left.
+// roomFor returns the bytes left.
 func roomFor(m *dns.Msg, q *Question) int {
 	size := q.State.Size()
 	if q.State.Proto() == "udp" {

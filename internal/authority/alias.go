@@ -13,19 +13,17 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
-// maxChain bounds the CNAME records in a chain, and the depth of nested lookups, as CoreDNS's *file* does
-// (plugin/file/lookup.go).
+// maxChain limits CNAME chains and nested lookups, as *file* does (plugin/file/lookup.go).
 const maxChain = 8
 
-// dropAliasAtApex ignores a CNAME record at the apex of the asker's domain, which has SOA and NS records (RFC 2181,
-// section 10.1).
+// dropAliasAtApex ignores a CNAME at the apex of the asker's domain (RFC 2181, section 10.1).
 func (q *Question) dropAliasAtApex() {
 	if q.Known.RRs.Alias() != "" && q.State.Name() == q.Asker.Domain {
 		q.Known.RRs = nil
 	}
 }
 
-// target returns the canonical target of the alias in the answer, "" for none.
+// target returns the canonical alias target, "" for none.
 func (q *Question) target() string {
 	if qtype := q.State.QType(); !q.Found || q.State.QClass() != dns.ClassINET || qtype == dns.TypeCNAME || qtype == dns.TypeANY {
 		return ""
@@ -33,9 +31,8 @@ func (q *Question) target() string {
 	return q.Known.RRs.Alias()
 }
 
-// follow completes the reply for an alias: with the records of the targets in the asker's scope, then with the
-// server's answer for a target outside of it. It reports false if the chain is too long, a target cannot be
-// looked up, or the scope is unread.
+// follow adds records of targets in scope, then the server's answer. It fails if the chain is too long, a
+// lookup fails, or the scope is unread.
 func (p *Policy) follow(ctx context.Context, q Question, m *dns.Msg) bool {
 	for links := 0; q.target() != ""; links++ {
 		if links == maxChain {
@@ -61,7 +58,7 @@ func (p *Policy) follow(ctx context.Context, q Question, m *dns.Msg) bool {
 	return true
 }
 
-// next returns the question for the target of an alias, and reports whether this plugin answers it.
+// next reports whether this plugin answers for the target.
 func (p *Policy) next(q *Question, target string) (next Question, local bool) {
 	next = *q
 	next.State = q.State.NewWithQuestion(target, q.State.QType())
@@ -75,8 +72,7 @@ func (p *Policy) next(q *Question, target string) (next Question, local bool) {
 	return next, next.Found || p.route(&q.Asker, qname, q.State.QType()) == toHere
 }
 
-// lookUp completes the reply for an alias with the server's answer for its target. The lookup passes through the
-// server's plugins, as a query of the same asker.
+// lookUp queries the server's plugins as the same asker.
 func (p *Policy) lookUp(ctx context.Context, q *Question, target string, m *dns.Msg) bool {
 	if !q.State.Req.RecursionDesired {
 		return true // the sender follows the alias itself
@@ -96,6 +92,6 @@ func (p *Policy) lookUp(ctx context.Context, q *Question, target string, m *dns.
 	if found.Rcode == dns.RcodeNameError {
 		m.Rcode = dns.RcodeNameError // of the last name (RFC 6604, section 3)
 	}
-	// With any other rcode, such as REFUSED for a target in no server block, the alias is the answer.
+	// For any other rcode, such as REFUSED for a target in no block, the alias is the answer.
 	return true
 }

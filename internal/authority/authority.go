@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package authority gives authoritative answers for names that differ by guest. All plugins with such names share it,
-// so that they answer alike. It does not know the origin of the names (package names has them), nor which
-// names a guest sees.
+// Package authority gives authoritative answers for names that differ by guest, alike for all plugins with
+// such names. It knows neither the origin of the names (package names) nor which names a guest sees.
 //
 //	plugin: the guest ─► names.Scope ─► lookup ─► Question
 //	                                                  │ Policy.Answer
@@ -13,12 +12,10 @@
 //	                                          └───────── next plugin; reply replaces its
 //	                                                     NXDOMAIN
 //
-// The reply for an alias includes its target (alias.go). A target that is not in the asker's scope is looked up
-// through the server.
+// The reply for an alias includes its target (alias.go). A target outside the asker's scope is looked up
+// through the server. EmptyZone and Deny answer for zones and names that exist for no guest.
 //
-// EmptyZone and Deny answer for zones and names that do not exist for any guest.
-//
-// It has no state, no goroutine and no lock.
+// The package has no state, no goroutine and no lock.
 package authority
 
 import (
@@ -42,32 +39,31 @@ type Policy struct {
 	Fall fall.F
 	// FallAll is set by fallthrough without zones. Names in the asker's domain then do not fall through.
 	FallAll bool
-	// Domain completes names without a domain. It is fully qualified and in lower case, or empty.
+	// Domain completes names without a domain. It is a lower-case FQDN, or empty.
 	Domain string
 	TTL    uint32 // seconds
-	// Shuffle puts the addresses of each answer in a random order.
+	// Shuffle is for addresses.
 	Shuffle bool
 }
 
-// Plugin identifies a plugin in metrics and metadata. Its address is a key in contexts.
+// Plugin identifies a plugin; its address is a context key.
 type Plugin struct {
 	Name string
-	// Answers counts answers by server, view and outcome.
+	// Answers is by server, view and outcome.
 	Answers *prometheus.CounterVec
 }
 
 // Asker is the sender of a query.
 type Asker struct {
-	// Scope has the names that the asker sees. It must not be zero.
+	// Scope must not be zero.
 	Scope names.Scope
-	// Domain is the asker's own domain, fully qualified and in lower case, or empty.
+	// Domain is a lower-case FQDN, or empty.
 	Domain string
 	// Origin is nil for a query from a socket.
 	Origin *origin.Origin
-	// Unread is set while Scope lacks networks that have not been read. Then no name can be denied.
+	// Unread: Scope lacks unread networks, so no name can be denied.
 	Unread bool
-	// Forwards reports whether the asker's network has named servers for a name that Scope lacks. A plugin
-	// behind this one asks these servers. The name is in lower case. May be nil.
+	// Forwards reports whether a plugin behind forwards a lower-case name that Scope lacks. May be nil.
 	Forwards func(qname string, qtype uint16) bool
 }
 
@@ -75,18 +71,18 @@ type Asker struct {
 type Question struct {
 	State request.Request
 	Asker Asker
-	// Zones are the zones of the plugin, and Zone is the one that has the name.
+	// Zones are the plugin's, Zone has the name.
 	Zones []string
 	Zone  string
 	// Known and Found are the results of Scope.Lookup.
 	Known names.Answer
 	Found bool
-	// Time is the time at which the names were read: the serial of the zone.
+	// Time is when the names were read, the zone's serial.
 	Time time.Time
 }
 
-// Answer answers a question, or passes it to the next plugin. The name must not be the root: to deny the root would
-// deny all names (RFC 8020). Rcode and error are as in plugin.Handler.
+// Answer answers or calls the next plugin, with the rcode and error of plugin.Handler. The name must not be
+// the root, whose denial denies all names (RFC 8020).
 func (p *Policy) Answer(ctx context.Context, of *Plugin, next plugin.Handler, q Question) (int, error) {
 	state := q.State
 	q.dropAliasAtApex()
@@ -106,7 +102,7 @@ func (p *Policy) Answer(ctx context.Context, of *Plugin, next plugin.Handler, q 
 		}
 	}
 	if c := state.QClass(); c != dns.ClassINET && c != dns.ClassANY {
-		return dns.RcodeRefused, nil // the SOA record of a denial would have another class
+		return dns.RcodeRefused, nil // a denial's SOA record would have another class
 	}
 	if transfer {
 		return dns.RcodeRefused, nil
@@ -132,7 +128,7 @@ func (p *Policy) Answer(ctx context.Context, of *Plugin, next plugin.Handler, q 
 	return dns.RcodeSuccess, nil
 }
 
-// outcome returns the label of an answer. table is the source of its data.
+// outcome takes the source of the data.
 func outcome(table string, m *dns.Msg) string {
 	switch {
 	case m.Rcode == dns.RcodeNameError:

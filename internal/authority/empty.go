@@ -9,20 +9,17 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
-// EmptyZone is a locally served zone (RFC 6303, section 3): it has SOA and NS records at its apex, and hardly a name
-// below. It is the same for all guests. It is immutable.
+// EmptyZone is a locally served zone (RFC 6303, section 3), the same for all guests. It is immutable.
 type EmptyZone struct {
-	// Name is fully qualified and in lower case.
+	// Name is a lower-case FQDN.
 	Name string
-	// TTL applies to all records and denials, in seconds.
+	// TTL is in seconds.
 	TTL uint32
-	// Lookup returns the addresses and PTR targets of a name in the zone, and whether the name exists. The
-	// name is in lower case. Lookup is nil for a zone without names.
+	// Lookup returns the addresses and PTR targets of a lower-case name, and whether it exists. May be nil.
 	Lookup func(qname string) (known names.Answer, exists bool)
 }
 
-// Reply returns the answer to a question of class IN for a name in the zone. exists is set for a name that exists
-// without records in the zone. The apex always exists.
+// Reply answers a question of class IN in the zone. exists is set for a name that exists without records.
 func (z *EmptyZone) Reply(state *request.Request, exists bool) *dns.Msg {
 	m := new(dns.Msg).SetReply(state.Req)
 	m.Authoritative = true
@@ -52,9 +49,8 @@ func (z *EmptyZone) Reply(state *request.Request, exists bool) *dns.Msg {
 	return m
 }
 
-// Deny returns an answer without data, NXDOMAIN or NOERROR, for a name in no zone. The name must not be the root. The
-// owner of the SOA record is the last label, never the root: a resolver might deny other names by it (RFC
-// 8020). ttl is in seconds.
+// Deny answers without data for a name in no zone, not the root. The SOA owner is the last label: the root
+// might deny other names (RFC 8020). ttl is in seconds.
 func Deny(state *request.Request, rcode int, ttl uint32) *dns.Msg {
 	m := new(dns.Msg).SetRcode(state.Req, rcode)
 	m.Authoritative = true
@@ -62,11 +58,10 @@ func Deny(state *request.Request, rcode int, ttl uint32) *dns.Msg {
 	return m
 }
 
-// denial returns the authority section of an answer without data.
 func denial(zone string, ttl uint32) []dns.RR { return []dns.RR{emptySOA(zone, zone, ttl)} }
 
-// emptySOA returns the SOA record of RFC 6303, section 3. The zone is its own server and has no address, so that no
-// client sends it updates. Without transfers, the timers have no meaning.
+// emptySOA is as in RFC 6303, section 3: the zone is its own server without an address, so clients send no
+// updates.
 func emptySOA(owner, zone string, ttl uint32) *dns.SOA {
 	return &dns.SOA{
 		Hdr:     dns.RR_Header{Name: owner, Rrtype: dns.TypeSOA, Class: dns.ClassINET, Ttl: ttl},

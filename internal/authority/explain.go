@@ -9,10 +9,10 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/internal/explain"
 )
 
-// explainRoute shows why a question goes to the next plugin, or is denied.
 func (p *Policy) explainRoute(x *explain.Step, q *Question, to route) {
 	forwards := q.Asker.forwards(q.State.Name(), q.State.QType())
 	switch {
@@ -33,7 +33,6 @@ func (p *Policy) explainRoute(x *explain.Step, q *Question, to route) {
 	}
 }
 
-// explainReply shows the answer.
 func explainReply(x *explain.Step, m *dns.Msg, table string) {
 	var data []string
 	for _, rr := range m.Answer {
@@ -48,9 +47,9 @@ func explainReply(x *explain.Step, m *dns.Msg, table string) {
 	x.Notef("answers %s %s (from %s)", dns.RcodeToString[m.Rcode], strings.Join(data, " "), table)
 }
 
-// explainChain finds that the aliases of a question lead nowhere. q is the question behind maxChain of them.
+// explainChain is for more than maxChain aliases.
 func explainChain(ctx context.Context, q *Question) {
 	explain.Of(ctx).Find(explain.Finding{
-		Code: explain.Alias, Text: fmt.Sprintf("the CNAME records lead in a circle, or are more than %d, which is the most that are followed: %s is an alias, too", maxChain, q.State.Name()),
+		Code: api.CodeAlias, Text: fmt.Sprintf("the CNAME records lead in a circle, or are more than %d, which is the most that are followed: %s is an alias, too", maxChain, q.State.Name()),
 	})
 }

@@ -8,13 +8,11 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
-// negativeTTL bounds the time in seconds that a resolver in a guest caches a denial (RFC 2308, section 5). It is short:
-// a port can be bound at any moment.
+// negativeTTL is in seconds (RFC 2308, section 5): a port can be bound at any moment.
 const negativeTTL = 5
 
-// negativeOwner returns the owner of the SOA record in a negative answer: the asker's domain, or the zone of the
-// Corefile, or the last label of the name. It is never the root: a resolver might deny other names by the
-// record (RFC 8020). qname must not be the root.
+// negativeOwner returns the SOA owner: the asker's domain, the Corefile's zone, or the last label. The root
+// might deny other names (RFC 8020). qname must not be the root.
 func negativeOwner(qname, domain, zone string) string {
 	switch {
 	case names.Under(qname, domain):

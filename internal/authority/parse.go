@@ -18,12 +18,11 @@ import (
 const (
 	// DefaultTTL is the default of Policy.TTL.
 	DefaultTTL = 30
-	// maxTTL is the largest TTL of RFC 2181, section 8.
+	// maxTTL is from RFC 2181, section 8.
 	maxTTL = 1<<31 - 1
 )
 
-// Properties returns the parsers of the properties that set p: domain, ttl, shuffle and
-// fallthrough.
+// Properties returns the parsers of p's properties.
 func (p *Policy) Properties() map[string]corefile.Parser {
 	return map[string]corefile.Parser{
 		"domain":  p.parseDomain,
@@ -37,8 +36,7 @@ func (p *Policy) Properties() map[string]corefile.Parser {
 	}
 }
 
-// ZonesParser returns the parser of the arguments of a directive: its zones. Without arguments these are the keys of
-// the server block. The parser stores the zones in to.
+// ZonesParser returns the parser of a directive's zones, by default the block's keys.
 func ZonesParser(to *[]string, directive string, keys []string) corefile.Parser {
 	return func(words []string) error {
 		if err := checkZones(words); err != nil {
@@ -52,7 +50,7 @@ func ZonesParser(to *[]string, directive string, keys []string) corefile.Parser 
 	}
 }
 
-// checkZones refuses zones that CoreDNS would ignore without an error, and networks that it would take for names.
+// checkZones refuses zones that CoreDNS would ignore, and networks that it takes for names.
 func checkZones(zones []string) error {
 	for _, z := range zones {
 		if len(plugin.Host(z).NormalizeExact()) == 0 {
@@ -96,8 +94,8 @@ func (p *Policy) parseShuffle(words []string) error {
 	return err
 }
 
-// Unreached returns the plugins behind this one that no query reaches, since its zones have all names and no name
-// falls through. has reports whether the server block has a directive.
+// Unreached returns plugins that no query reaches behind this one. has reports whether the block has a
+// directive.
 func (p *Policy) Unreached(zones []string, has func(directive string) bool) (after []string) {
 	if len(p.Fall.Zones) > 0 || !slices.Contains(zones, ".") {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
-// reply returns the answer to a question, and the source of its data, empty without data.
+// reply also returns the source of its data, empty without data.
 func (p *Policy) reply(q *Question) (m *dns.Msg, table string) {
 	state := &q.State
 	m = new(dns.Msg).SetReply(state.Req)
@@ -38,8 +38,7 @@ func (p *Policy) header(owner string, rrtype uint16) dns.RR_Header {
 	return dns.RR_Header{Name: owner, Rrtype: rrtype, Class: dns.ClassINET, Ttl: p.TTL}
 }
 
-// records returns the records of a type in known, with the owner name as in the question. A CNAME record matches any
-// type.
+// records returns the records of a type, with the question's owner. A CNAME matches any type.
 func (p *Policy) records(owner string, qtype uint16, known names.Answer) []dns.RR {
 	rrs := p.addresses(owner, qtype, known)
 	if qtype == dns.TypePTR || qtype == dns.TypeANY {
@@ -53,7 +52,6 @@ func (p *Policy) records(owner string, qtype uint16, known names.Answer) []dns.R
 	return rrs
 }
 
-// addresses returns the A and AAAA records of a type in known.
 func (p *Policy) addresses(owner string, qtype uint16, known names.Answer) []dns.RR {
 	var rrs []dns.RR
 	if qtype == dns.TypeA || qtype == dns.TypeANY {
@@ -72,7 +70,7 @@ func (p *Policy) addresses(owner string, qtype uint16, known names.Answer) []dns
 	return rrs
 }
 
-// appendRRs appends copies of records: plugins above may change them.
+// appendRRs copies: plugins above may change records.
 func (p *Policy) appendRRs(rrs []dns.RR, owner string, all []dns.RR) []dns.RR {
 	first := len(rrs)
 	for _, rr := range all {
@@ -84,12 +82,11 @@ func (p *Policy) appendRRs(rrs []dns.RR, owner string, all []dns.RR) []dns.RR {
 	return rrs
 }
 
-// order shuffles records if the Corefile says so.
 func (p *Policy) order(rrs []dns.RR) {
 	if p.Shuffle {
 		rand.Shuffle(len(rrs), func(i, j int) { rrs[i], rrs[j] = rrs[j], rrs[i] })
 	}
 }
 
-// addr returns a copy of the address: plugins above may change a record.
+// addr copies: plugins above may change a record.
 func addr(a netip.Addr) []byte { return a.AsSlice() }

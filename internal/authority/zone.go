@@ -11,21 +11,20 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
-// fromZone is the source of an answer with records of the zone itself.
+// fromZone is the source of the zone's own records.
 const fromZone = "zone"
 
-// Labels in front of a zone. The server's name has two labels, so that a port is unlikely to have the same name.
+// The server has two labels, so that a port is unlikely to have its name.
 const (
 	serverLabels = "ns.dns."
 	serverParent = "dns."
 	mailLabels   = "hostmaster."
 )
 
-// maxName is the length of the longest domain name in text without escapes (RFC 1035, section 2.3.4: 255 bytes on the
-// wire).
+// maxName is in text without escapes (RFC 1035, section 2.3.4).
 const maxName = 254
 
-// within returns the name of labels in a zone, or the zone itself if the name would be too long.
+// within returns the zone if the name would be too long.
 func within(zone, labels string) string {
 	if len(labels)+len(zone) > maxName {
 		return zone
@@ -33,7 +32,7 @@ func within(zone, labels string) string {
 	return labels + zone
 }
 
-// soa returns the SOA record of a zone. Its serial is the Unix time at which the names were read. ttl is in seconds.
+// soa has the read's Unix time as its serial. ttl is in seconds.
 func soa(zone string, read time.Time, ttl uint32) *dns.SOA {
 	return &dns.SOA{
 		Hdr:     dns.RR_Header{Name: zone, Rrtype: dns.TypeSOA, Class: dns.ClassINET, Ttl: ttl},
@@ -47,7 +46,7 @@ func soa(zone string, read time.Time, ttl uint32) *dns.SOA {
 	}
 }
 
-// zoneHas reports whether a domain, as a zone, has records of the name.
+// zoneHas is about the zone's own records.
 func zoneHas(qname, domain string) bool {
 	if !names.Under(qname, domain) {
 		return false
@@ -59,8 +58,7 @@ func zoneHas(qname, domain string) bool {
 	return false
 }
 
-// addZone adds the records of the asker's domain as a zone: SOA and NS records at the apex, and the address of the
-// name server, unless a port or a row has this name.
+// addZone adds SOA, NS and the server's address, unless a port or a row has its name.
 func (p *Policy) addZone(m *dns.Msg, q *Question) {
 	state, a := &q.State, &q.Asker
 	qname := state.Name()
@@ -91,7 +89,7 @@ func (p *Policy) addZone(m *dns.Msg, q *Question) {
 	}
 }
 
-// server returns the address of the name server: the destination of the query, which this asker can reach.
+// server returns the query's destination, which the asker can reach.
 func (a *Asker) server(w dns.ResponseWriter) (known names.Answer) {
 	var address netip.Addr
 	if a.Origin != nil {

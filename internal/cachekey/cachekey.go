@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cachekey lets a plugin above cache say that the answer to a query is not for all, and
-// that a handler of its own has the answer. What it adds to the context becomes a part of the key
-// of *cache*, in a block with ofpunt:
+// Package cachekey lets a plugin above *cache* add parts to the key of *cache*, and replace the plugins below *cache*,
+// in a block with ofpunt:
 //
 //	plugin ─ With(ctx, "network 4711") ─────► ctx ─► ofpunt/tenantcache ─ Of(ctx) ─► key
 //	       ─ Route(ctx, "server ...", h) ───►     ─► ... behind cache ─ HandlerOf(ctx) ─► h
 //
-// A plugin that sends the queries of each network to other servers adds the network. So an
-// answer of those servers is given to nobody else, and cached for that network. With Route the
-// queries that *cache* has no answer to go to the handler, in the place of the plugins below.
+// For example, a plugin that sends the queries of each network to other servers adds the network. Then *cache* gives
+// answers of these servers to this network only.
 package cachekey
 
 import (
@@ -21,7 +19,7 @@ import (
 
 type key struct{}
 
-// value is what a context has.
+// value is the value of a context.
 type value struct {
 	parts   string
 	handler plugin.Handler
@@ -34,27 +32,26 @@ func of(ctx context.Context) (v value) {
 
 // with returns v with one more part.
 func (v value) with(part string) value {
-	// The length keeps ("a", "b") apart from ("ab").
+	// The length distinguishes ("a", "b") from ("ab").
 	v.parts += strconv.Itoa(len(part)) + ":" + part
 	return v
 }
 
-// With returns a context whose queries have an entry of *cache* of their own for each part. What
-// outer contexts have added stays. Lookups that plugins make with the context have it too.
+// With returns a context with one more part in the key. Lookups by plugins with this context have the part too.
 func With(ctx context.Context, part string) context.Context {
 	return context.WithValue(ctx, key{}, of(ctx).with(part))
 }
 
-// Route is With for queries that h answers in the place of the plugins below *cache*. The part
-// has to say all that the answers of h depend on beside the question.
+// Route is With, and h replaces the plugins below *cache*. The part must have everything that the answers of h depend
+// on beside the question.
 func Route(ctx context.Context, part string, h plugin.Handler) context.Context {
 	v := of(ctx).with(part)
 	v.handler = h
 	return context.WithValue(ctx, key{}, v)
 }
 
-// Of returns what With and Route have added to ctx, "" for nothing. Two contexts have the same
-// text only if the same parts were added to both, in the same order.
+// Of returns the parts of ctx, "" for none. Two contexts have the same text only if they have the same parts in the same
+// order.
 func Of(ctx context.Context) string { return of(ctx).parts }
 
 // HandlerOf returns the handler of the innermost Route, nil for none.

@@ -1,28 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package control is the unix socket through which an operator queries this process, with puntctl or curl:
-// HTTP with JSON. It knows nothing of OVN, OpenFlow and DNS. Other packages add to a [Server] a part of the
-// status, an answer, or a stream.
+// HTTP with JSON. It knows nothing of OVN, OpenFlow and DNS. Other packages add parts of the status, answers
+// and streams to a [Server].
 //
-//	puntctl, curl ──► socket ──screen──► http.Server ──► AddStatus, Answer, Stream
-//	                  0600,    who is it? limits of      what the owners of the state
-//	                  one of   is there   time, size     have added, on goroutines of
-//	                  a time   room?      and number     the server's
+//	puntctl, curl ──► socket ──► listener ─────► http.Server ────► AddStatus, Answer, Stream
+//	                  0600       who is it?      limits of time,   functions of other packages, on
+//	                             is there room?  size and number   goroutines of the server
 //
-// Only root and the user of this process are let in, by the mode of the socket and, should
-// somebody have changed that, by the credentials of the peer (unix(7), SO_PEERCRED). All that a
-// client can take is bounded, so one that misbehaves takes nothing from guests: connections,
-// answers that are made at once, streams, the size of a request, the time of each read and
-// write.
+// Only root and the user of this process may connect. The mode of the socket enforces this, and SO_PEERCRED
+// (unix(7)) if the mode was changed. Limits on connections, answers, streams, request size and time protect
+// the guests' queries.
 //
 // # The life of the socket
 //
-// [Server.Use] opens it, moves it or closes it; a reload that keeps the path keeps the listener
-// and its connections. The socket of a process that has ended is replaced. Where one that lives
-// has it, as during a hand-over, the socket is opened once that one is gone.
+// [Server.Use] opens, moves or closes the socket. A reload that keeps the path keeps the listener and its
+// connections. Use replaces the socket of an ended process. While another process listens, as during a
+// handover, Use waits.
 //
 // # Goroutines and locks
 //
-// One goroutine accepts, and each connection has its own. One more waits for a socket that
-// another process has. Server.mu guards which socket is open; no query takes it.
+// One goroutine accepts, each connection has one, and one waits for another process's socket. Server.mu
+// guards which socket is open. No query takes it.
 package control

@@ -44,7 +44,6 @@ func causeOf(err error) string {
 	return api.CauseOther
 }
 
-// isTLS reports whether an error is of a TLS handshake, by this end or the other.
 func isTLS(err error) bool {
 	var (
 		header    tls.RecordHeaderError

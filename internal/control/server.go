@@ -17,24 +17,22 @@ import (
 
 // Limits of what clients can take.
 const (
-	// maxConnections are open at once, maxStreams of them for streams.
+	// maxConnections includes maxStreams.
 	maxConnections, maxStreams = 32, 16
-	// maxAnswers are made at once: one may be some megabytes on a large node.
+	// maxAnswers may have some megabytes each on a large node.
 	maxAnswers = 2
-	// maxHeader is the size of a request's header in bytes. A body is not read.
+	// maxHeader is in bytes. A body is not read.
 	maxHeader = 8 << 10
 )
 
-// timeouts bound what a client takes of time.
 type timeouts struct {
-	// header is for the request, and idle for the next one on its connection.
+	// header is for the request, idle for the next request on its connection.
 	header, idle time.Duration
-	// answer bounds the making of an answer, and write its way to the client. For a stream write bounds each
-	// line.
+	// answer is for making an answer, write for sending an answer or one line of a stream.
 	answer, write time.Duration
 }
 
-// defaultTimeouts are the timeouts of a new server. Tests have shorter ones.
+// Tests have shorter ones.
 var defaultTimeouts = timeouts{header: 5 * time.Second, idle: 30 * time.Second, answer: 10 * time.Second, write: 20 * time.Second}
 
 // Process is the server of this process. Packages add their answers to it.
@@ -50,15 +48,14 @@ type Logger interface {
 type Server struct {
 	mux     *http.ServeMux
 	status  []StatusFunc
-	answers chan struct{} // has a place for each that is made
+	answers chan struct{} // an element for each being made
 	streams chan struct{} // likewise
 	started time.Time
 	timeouts
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu sync.Mutex
-	// path is what Use was last called with, empty for none; socket is open at it, unless
-	// waiting is running.
+	// path is the argument of the last Use. Its socket is open unless waiting is set.
 	path    string
 	socket  *socket
 	waiting *waiting
@@ -77,8 +74,7 @@ func New() *Server {
 	return s
 }
 
-// Error is an error with the HTTP status that a client gets for it; any other error is an
-// internal one.
+// Error is an error with its HTTP status; other errors are status 500.
 type Error struct {
 	Status int
 	Err    error
@@ -90,13 +86,12 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap implements the interface of errors.Is.
 func (e *Error) Unwrap() error { return e.Err }
 
-// NotFound returns the error for what was asked about and does not exist.
+// NotFound returns an Error for an unknown object.
 func NotFound(format string, args ...any) error {
 	return &Error{http.StatusNotFound, fmt.Errorf(format, args...)}
 }
 
-// AnswerFunc makes the answer to a request, which is encoded as JSON. ctx ends when the client has
-// gone, or after 10 s.
+// AnswerFunc returns a value for JSON. ctx ends with the client, or after 10 s.
 type AnswerFunc func(ctx context.Context, parameters url.Values) (any, error)
 
 // Answer adds a path that answers to GET. At most two answers are made at once.
@@ -113,7 +108,6 @@ func (s *Server) Answer(path string, f AnswerFunc) {
 	})
 }
 
-// makeAnswer makes an answer once there is a place.
 func (s *Server) makeAnswer(ctx context.Context, f AnswerFunc, parameters url.Values) ([]byte, error) {
 	select {
 	case s.answers <- struct{}{}:
@@ -128,7 +122,6 @@ func (s *Server) makeAnswer(ctx context.Context, f AnswerFunc, parameters url.Va
 	return json.Marshal(v)
 }
 
-// handle adds a path for GET.
 func (s *Server) handle(path string, f http.HandlerFunc) {
 	s.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -150,7 +143,6 @@ func writeError(w http.ResponseWriter, err error) {
 	write(w, status, text)
 }
 
-// write writes an answer. A client that is gone, or too slow, loses it.
 func write(w http.ResponseWriter, status int, text []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

@@ -21,10 +21,10 @@ import (
 // maxPath is the longest path of a unix socket in bytes (unix(7), sun_path).
 const maxPath = 107
 
-// HeldError says that a living process has the socket.
+// HeldError says that another process listens on the socket.
 type HeldError struct {
 	Path string
-	// PID is the id of the process, 0 if it could not be asked.
+	// PID is 0 if unknown.
 	PID int
 }
 
@@ -36,7 +36,6 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("%s: process %d (%s) listens there; expected a path of this process's own", e.Path, e.PID, commandOf(e.PID))
 }
 
-// commandOf returns the name of a process.
 func commandOf(pid int) string {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "comm"))
 	if err != nil {
@@ -45,8 +44,7 @@ func commandOf(pid int) string {
 	return strings.TrimSpace(string(text))
 }
 
-// Check returns an error if no socket can be opened at a path: it is relative or too long, its folder is
-// missing or not writable, or another file than a socket is there. A socket of another process is no error.
+// Check returns an error if no socket can be opened at a path. A socket of another process is no error.
 func Check(path string) error {
 	switch {
 	case !filepath.IsAbs(path):
@@ -82,11 +80,9 @@ func kindOf(mode fs.FileMode) string {
 	return "a special file"
 }
 
-// lookupTimeout bounds how long the owner of a socket is looked for.
 const lookupTimeout = time.Second
 
-// holder returns a *HeldError if a process listens at a path, and nil if none does: there is no
-// file, or the process has ended and left it.
+// holder returns a *HeldError if a process listens at a path, nil for no file or a stale socket.
 func holder(path string) error {
 	d := net.Dialer{Timeout: lookupTimeout}
 	conn, err := d.Dial("unix", path)
@@ -94,7 +90,7 @@ func holder(path string) error {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
 		return nil
 	case errors.Is(err, syscall.EAGAIN), errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, fs.ErrPermission):
-		return &HeldError{Path: path} // its queue is full, or it lets nobody in
+		return &HeldError{Path: path} // its queue is full, or it admits nobody
 	case err != nil:
 		return fmt.Errorf("%s: looking who listens there: %w", path, err)
 	}
@@ -106,8 +102,7 @@ func holder(path string) error {
 	return held
 }
 
-// listen opens a socket at a path. It replaces the socket of a process that has ended. The error is a
-// *HeldError if a process listens there.
+// listen opens a socket, and replaces a stale one. The error is a *HeldError if a process listens there.
 func listen(path string) (*net.UnixListener, error) {
 	if err := Check(path); err != nil {
 		return nil, err
@@ -123,7 +118,7 @@ func listen(path string) (*net.UnixListener, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	// Linux gives the file the mode of the socket, less the umask: no other user gets in before a chmod.
+	// Linux gives the file the socket's mode less the umask: no other user gets in before the chmod.
 	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		var err error
 		return errors.Join(c.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), 0o600) }), err)
@@ -133,16 +128,14 @@ func listen(path string) (*net.UnixListener, error) {
 		return nil, err
 	}
 	ul := l.(*net.UnixListener)
-	ul.SetUnlinkOnClose(false) // see socket.remove
+	ul.SetUnlinkOnClose(false) // see socket.close
 	if err := os.Chmod(path, 0o600); err != nil {
 		return nil, errors.Join(err, ul.Close())
 	}
 	return ul, nil
 }
 
-// lockFolder has this process alone look for a socket in the folder of a path, and replace it: of
-// two that find one that was left, the later would remove the socket of the earlier. unlock ends
-// that.
+// lockFolder serializes processes: else the later would remove the socket of the earlier.
 func lockFolder(path string) (unlock func(), err error) {
 	folder := filepath.Dir(path)
 	fd, err := unix.Open(folder, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -159,7 +152,6 @@ func lockFolder(path string) (unlock func(), err error) {
 	return func() { unix.Close(fd) }, nil
 }
 
-// fileID identifies a file for as long as it exists.
 type fileID struct{ dev, ino uint64 }
 
 func fileIDOf(path string) (id fileID, err error) {

@@ -15,16 +15,14 @@ import (
 	"github.com/puntdns/puntdns/internal/control/api"
 )
 
-// StreamFunc sends values, each of which becomes a line of JSON, until ctx ends: the client has gone, or the
-// socket is closed. To send no value shows the client that the stream has begun. An error of send ends the
-// stream. The error of the StreamFunc is the last line, or the answer if nothing was sent yet.
+// StreamFunc sends values as lines of JSON until ctx ends or send fails. A send without values shows the
+// client that the stream has begun. The error is the last line, or the answer if nothing was sent.
 type StreamFunc func(ctx context.Context, parameters url.Values, send func(...any) error) error
 
-// ErrClosed is the cause of the end of a stream whose socket is closed.
+// ErrClosed ends a stream whose socket is closed.
 var ErrClosed = errors.New("the control socket was closed: puntdns ends, or its Corefile has another socket or none")
 
-// Stream adds a path that answers to GET with lines of JSON as they come. A client that takes no
-// line for 20 s is cut off.
+// Stream adds a path that answers to GET with lines of JSON. A client that takes no line for 20 s is cut off.
 func (s *Server) Stream(path string, f StreamFunc) {
 	s.handle(path, func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -35,8 +33,7 @@ func (s *Server) Stream(path string, f StreamFunc) {
 			return
 		}
 		l := &lines{w: w, control: http.NewResponseController(w), timeout: s.write}
-		// A stream lasts; the deadlines are of single lines. net/http waits for the end of the
-		// connection meanwhile, which must not time out.
+		// Only single lines have deadlines. net/http's read for the client's end must not time out.
 		if err := l.control.SetReadDeadline(time.Time{}); err != nil {
 			writeError(w, err)
 			return
@@ -47,7 +44,7 @@ func (s *Server) Stream(path string, f StreamFunc) {
 		case errors.Is(cause, ErrClosed):
 			l.fail(cause)
 		case cause != nil:
-			// To return would end the stream as one that is complete.
+			// A return would end the stream as complete.
 			panic(http.ErrAbortHandler)
 		case err != nil:
 			l.fail(err)
@@ -55,7 +52,6 @@ func (s *Server) Stream(path string, f StreamFunc) {
 	})
 }
 
-// lines is a stream that is being written.
 type lines struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
@@ -85,7 +81,6 @@ func (l *lines) send(values ...any) error {
 	return l.control.Flush()
 }
 
-// fail ends the stream with an error.
 func (l *lines) fail(err error) {
 	if !l.begun {
 		writeError(l.w, err)

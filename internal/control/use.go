@@ -14,13 +14,11 @@ import (
 	"time"
 )
 
-// Use has the server answer at a path from now on, and nowhere else; an empty path closes the
-// socket. A path that is in use already stays as it is, with its connections. After an error all
-// is as before.
+// Use moves the socket to a path; an empty path closes it. A path in use keeps its listener and connections.
+// An error changes nothing.
 //
-// With wait, a path where another process listens is no error: the socket is opened once that
-// process has gone. That is for a first start, which must not fail for it: the process before may
-// be handing over.
+// With wait, Use opens the socket once another process that listens there has gone: at a first start the
+// predecessor may be handing over.
 func (s *Server) Use(path string, wait bool, logger Logger) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,7 +46,7 @@ func (s *Server) Use(path string, wait bool, logger Logger) error {
 	return nil
 }
 
-// Try returns the error that Use would return for a path, and changes nothing.
+// Try returns the error that Use would return, and changes nothing.
 func (s *Server) Try(path string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +57,7 @@ func (s *Server) Try(path string) error {
 		return err
 	}
 	if path == s.path {
-		return nil // somebody has removed the file of this process's socket
+		return nil // the file of this process's socket was removed
 	}
 	return holder(path)
 }
@@ -74,19 +72,16 @@ func (s *Server) end() {
 	}
 }
 
-// retryTime is how often a path is tried that another process has. For as long puntctl may find no socket
-// after an upgrade.
+// retryTime is how long puntctl may find no socket after an upgrade.
 const retryTime = 100 * time.Millisecond
 
-// waiting is a goroutine that waits for a path that another process has.
+// waiting is a goroutine that waits for a path of another process.
 type waiting struct {
 	cancel context.CancelFunc
-	// problem is the last logged reason why the path can't be opened, empty if another process has it.
-	// Server.mu guards it.
+	// problem is the last logged error, empty if another process listens there. Server.mu guards it.
 	problem string
 }
 
-// await opens a path once it is free.
 func (s *Server) await(path string, logger Logger) *waiting {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &waiting{cancel: cancel}
@@ -108,7 +103,7 @@ func (s *Server) await(path string, logger Logger) *waiting {
 	return w
 }
 
-// tryWaiting tries to open the path that w waits for. It reports whether the waiting is over.
+// tryWaiting reports whether the waiting is over.
 func (s *Server) tryWaiting(w *waiting, path string, logger Logger) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,7 +116,7 @@ func (s *Server) tryWaiting(w *waiting, path string, logger Logger) bool {
 		return false
 	}
 	if err != nil {
-		// Such as a folder that the other process took along: it may come back.
+		// Such as a folder that the other process removed: it may come back.
 		if problem := err.Error(); problem != w.problem {
 			w.problem = problem
 			logger.Warningf("Control socket: it is tried again every %s: %v", retryTime, err)
@@ -134,19 +129,16 @@ func (s *Server) tryWaiting(w *waiting, path string, logger Logger) bool {
 	return true
 }
 
-// socket is one that is open.
 type socket struct {
-	path string
-	// id identifies its file.
+	path   string
 	id     fileID
 	server *http.Server
-	// streams are the places of the open ones.
+	// streams has an element for each open stream.
 	streams <-chan struct{}
 	cancel  context.CancelCauseFunc
 	done    sync.WaitGroup
 }
 
-// serve answers at a listener until close.
 func (s *Server) serve(l *net.UnixListener, path string) *socket {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	o := &socket{path: path, cancel: cancel, streams: s.streams}
@@ -154,19 +146,19 @@ func (s *Server) serve(l *net.UnixListener, path string) *socket {
 	o.server = &http.Server{
 		Handler:           s.mux,
 		ReadHeaderTimeout: s.header,
-		// Its end would cancel the context of a request that is being answered.
+		// A shorter timeout would cancel the context of a request being answered.
 		ReadTimeout:    s.header + s.answer + s.write,
 		WriteTimeout:   s.answer + s.write,
 		IdleTimeout:    s.idle,
 		MaxHeaderBytes: maxHeader,
-		ErrorLog:       log.New(io.Discard, "", 0), // what clients do wrong is their matter
+		ErrorLog:       log.New(io.Discard, "", 0), // mistakes of clients
 		BaseContext:    func(net.Listener) context.Context { return ctx },
 	}
-	o.done.Go(func() { _ = o.server.Serve(newScreen(l)) }) // it ends by close only
+	o.done.Go(func() { _ = o.server.Serve(newListener(l)) }) // it ends only by close
 	return o
 }
 
-// isThere reports whether the file of the socket is still its own.
+// isThere reports whether the file is still this socket's.
 func (o *socket) isThere() bool {
 	if o == nil {
 		return false
@@ -175,8 +167,7 @@ func (o *socket) isThere() bool {
 	return err == nil && id == o.id
 }
 
-// close ends the listener and all connections, and removes the file unless another process has
-// one there by now.
+// close removes the file unless another process has replaced it.
 func (o *socket) close() {
 	if o.isThere() {
 		_ = os.Remove(o.path) // the next process replaces it
@@ -187,14 +178,13 @@ func (o *socket) close() {
 	o.done.Wait()
 }
 
-// farewell is how long streams may take for their last line, when the socket is closed.
-const farewell = time.Second
+// drainTimeout is the time that streams get for their last line.
+const drainTimeout = time.Second
 
-// awaitStreams waits until all streams have ended, except for streams whose client does not read.
 func (o *socket) awaitStreams() {
-	t := time.NewTicker(farewell / 200)
+	t := time.NewTicker(drainTimeout / 200)
 	defer t.Stop()
-	for end := time.After(farewell); len(o.streams) > 0; {
+	for end := time.After(drainTimeout); len(o.streams) > 0; {
 		select {
 		case <-t.C:
 		case <-end:

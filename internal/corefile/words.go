@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // One returns the only word of a property. want is what the error says was expected.
@@ -27,6 +28,34 @@ func Choice(words []string, some ...string) (string, error) {
 		err = fmt.Errorf("%q: expected %s", word, want)
 	}
 	return word, err
+}
+
+// Duration returns the only word of a property as a duration. want is what the error says was expected, and valid reports whether
+// a duration is that.
+func Duration(words []string, want string, valid func(time.Duration) bool) (time.Duration, error) {
+	word, err := One(words, want)
+	if err != nil {
+		return 0, err
+	}
+	d, err := time.ParseDuration(word)
+	if err != nil || !valid(d) {
+		return 0, fmt.Errorf("%q: expected %s", word, want)
+	}
+	return d, nil
+}
+
+// Number returns the only word of a property as a number from least to most.
+func Number(words []string, least, most int) (int, error) {
+	want := fmt.Sprintf("a number from %d to %d", least, most)
+	word, err := One(words, want)
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.Atoi(word)
+	if err != nil || n < least || n > most {
+		return 0, fmt.Errorf("%q: expected %s", word, want)
+	}
+	return n, nil
 }
 
 var errSize = errors.New("expected a whole number with KiB, MiB or GiB")

@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// RefusedFile is the file in the unit's RuntimeDirectory= that has systemd give access:
-	// deploy/puntdns-sockets.path starts a service of root's when the file is there.
+	// RefusedFile in RuntimeDirectory= starts deploy/puntdns-sockets.path, whose service of root gives
+	// access.
 	RefusedFile = "refused"
 
-	// accessPatience is how long systemd may take to give access.
+	// accessPatience is how long systemd may take.
 	accessPatience = 500 * time.Millisecond
 	accessInterval = 10 * time.Millisecond
-	// accessRetry is after how long access to a socket that still refuses is asked for again.
+	// accessRetry is for a socket that still refuses.
 	accessRetry = 30 * time.Second
 )
 
-// accessRequests has the last request for each socket, an accessRequest by its path.
+// accessRequests maps a path to its last accessRequest.
 var accessRequests sync.Map
 
 type accessRequest struct {
@@ -34,10 +34,9 @@ type accessRequest struct {
 	asked time.Time
 }
 
-// EnsureAccess asks systemd for access to the socket of a unix endpoint, if the process may not write
-// to the socket, and waits for it. A daemon that starts again makes a new socket, without the entry of
-// this user in its access control list. EnsureAccess asks once for each socket in 30 s, and only in a unit
-// with a RuntimeDirectory= (RUNTIME_DIRECTORY in the environment, systemd.exec(5)).
+// EnsureAccess asks systemd for write access to a unix endpoint's socket, and waits. A restarted daemon makes
+// a new socket without this user's ACL entry. It asks once in 30 s for each socket, only with
+// RUNTIME_DIRECTORY (systemd.exec(5)).
 func (e Endpoint) EnsureAccess(ctx context.Context) {
 	folder, _, _ := strings.Cut(os.Getenv("RUNTIME_DIRECTORY"), ":")
 	if folder == "" || e.Network != "unix" || e.mayConnect() {
@@ -52,7 +51,7 @@ func (e Endpoint) EnsureAccess(ctx context.Context) {
 	switch age := time.Since(request.asked); {
 	case !request.made.Equal(info.ModTime()) || age > accessRetry:
 		if err := os.WriteFile(filepath.Join(folder, RefusedFile), nil, 0o600); err != nil {
-			return // the error of the connection says what the process lacks
+			return // the connection's error says what is missing
 		}
 		accessRequests.Store(e.Address, accessRequest{info.ModTime(), time.Now()})
 	case age > accessPatience:
@@ -64,8 +63,7 @@ func (e Endpoint) EnsureAccess(ctx context.Context) {
 	}
 }
 
-// mayConnect reports whether access(2) permits a connection to a Unix socket (unix(7)), or fails for another
-// reason than permissions.
+// mayConnect is true unless access(2) denies a write (unix(7)).
 func (e Endpoint) mayConnect() bool {
 	return !errors.Is(unix.Access(e.Address, unix.W_OK), unix.EACCES)
 }

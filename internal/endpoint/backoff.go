@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// Backoff spaces retries: each delay is about twice the one before, from Min up
-// to Max, less a random part of up to a half so that many clients of one
-// restarted server do not return together. It is not safe for concurrent use.
+// Backoff doubles delays from Min to Max, less up to a half at random, so that the clients of a restarted
+// server do not return together. It is not safe for concurrent use.
 type Backoff struct {
 	Min, Max time.Duration
 	next     time.Duration // 0 for Min
@@ -26,13 +25,13 @@ func (b *Backoff) Next() time.Duration {
 	return d - rand.N(d/2+1)
 }
 
-// Reset makes the next delay Min again. It is for a success.
+// Reset makes the next delay Min, after a success.
 func (b *Backoff) Reset() { b.next = 0 }
 
-// Wait sleeps for the next delay. The end of ctx ends it early, with the error of ctx.
+// Wait sleeps for the next delay, or returns the error of ctx.
 func (b *Backoff) Wait(ctx context.Context) error { return Sleep(ctx, b.Next()) }
 
-// Sleep sleeps for d. The end of ctx ends it early, with the error of ctx.
+// Sleep sleeps for d, or returns the error of ctx.
 func Sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package endpoint parses, dials and opens the connection methods that Open
-// vSwitch programs share (ovsdb(7), "Connection Methods"; ovs-vsctl(8),
-// "OpenFlow Connection Methods"), with TLS as these programs do it, and the backoff
-// between retries. It does not know which protocol a connection is for.
+// Package endpoint parses, dials and opens the connection methods of Open vSwitch (ovsdb(7), "Connection
+// Methods"; ovs-vsctl(8), "OpenFlow Connection Methods"), with TLS as its programs do, and has the backoff
+// between retries.
 //
-// It starts no goroutine. The only lock is that of the TLS files, which are read again
-// when they change. Package-wide state is which sockets access was asked for (EnsureAccess).
+// It starts no goroutine. A lock guards the TLS files, which are read again when they change. The only
+// package-wide state is for EnsureAccess.
 package endpoint
 
 import (
@@ -23,20 +22,16 @@ import (
 	"strings"
 )
 
-// Forms lists the forms that Parse accepts, and ActiveForms the forms for a peer that listens, for error
-// messages and usage texts.
+// Forms are for Parse, ActiveForms for a listening peer.
 const (
 	ActiveForms = "unix:PATH, tcp:HOST:PORT, ssl:HOST:PORT"
 	Forms       = ActiveForms + ", ptcp:PORT[:HOST] or pssl:PORT[:HOST]"
 )
 
-// Endpoint is one connection method. It is comparable, and the zero value is
-// not valid.
+// Endpoint is a comparable connection method; the zero value is not valid.
 type Endpoint struct {
-	// Network is "unix" or "tcp".
 	Network string
-	// Address is a path for "unix", else host:port as the net package takes
-	// it. The host is empty for a listener on every address.
+	// Address is a path, else host:port; the host is empty for a listener on all addresses.
 	Address string
 	// TLS is set for ssl and pssl.
 	TLS bool
@@ -44,18 +39,15 @@ type Endpoint struct {
 	Listen bool
 }
 
-// Parse parses one of Forms. IPv6 hosts are in brackets; a host may be a name.
-// A listener's port may be 0, for one that the kernel picks.
+// Parse parses one of Forms, with IPv6 hosts in brackets, or names. A listener's port 0 lets the kernel
+// choose.
 func Parse(s string) (Endpoint, error) { return parse(s, Forms) }
 
-// ParseActive parses several of ActiveForms, given one by one or, as in the ovn-remote
-// of ovn-controller(8), with commas between them. One that is given twice is an error. A
-// comma at the edge of a word with another word beside it separates the two. ParseEach parses
-// what the endpoints print.
+// ParseActive parses ActiveForms, also separated by commas as in ovn-remote of ovn-controller(8). A comma at
+// the edge of a word beside another word is a separator. Repetition is an error.
 func ParseActive(list []string) ([]Endpoint, error) { return ParseEach(splitCommas(unjoined(list))) }
 
-// ParseEach parses several endpoints of ActiveForms, each a string: a comma is a part of it. An endpoint that
-// is given twice is an error.
+// ParseEach parses one of ActiveForms in each string. Repetition is an error.
 func ParseEach(list []string) ([]Endpoint, error) {
 	var all []Endpoint
 	for _, s := range list {
@@ -73,8 +65,7 @@ func ParseEach(list []string) ([]Endpoint, error) {
 	return all, nil
 }
 
-// unjoined returns list without the commas that separate two of its words, one for each pair:
-// such a comma is no part of a path either.
+// unjoined removes one comma between two words: it is no part of a path either.
 func unjoined(list []string) (all []string) {
 	separated := true
 	for i, s := range list {
@@ -94,7 +85,7 @@ func unjoined(list []string) (all []string) {
 	return all
 }
 
-// splitCommas splits list at its commas, except those within a path.
+// splitCommas splits at commas, except within a path.
 func splitCommas(list []string) (all []string) {
 	for _, s := range list {
 		path := false
@@ -156,7 +147,7 @@ func passive(s string) (string, error) {
 	if !ok {
 		return join("", port, 0)
 	}
-	// SplitHostPort undoes the brackets, and refuses a bare IPv6 address.
+	// SplitHostPort refuses a bare IPv6 address.
 	host, _, err := net.SplitHostPort(bracketed + ":0")
 	if err != nil || host == "" {
 		return "", errors.New("expected PORT or PORT:HOST, an IPv6 host in [brackets]")
@@ -178,7 +169,7 @@ func join(host, port string, lowest uint64) (string, error) {
 	return net.JoinHostPort(host, strconv.FormatUint(n, 10)), nil
 }
 
-// String implements fmt.Stringer: the form that Parse takes, with the port in plain decimal.
+// String returns the form that Parse takes, with a decimal port.
 func (e Endpoint) String() string {
 	if e.Network == "unix" {
 		return "unix:" + e.Address
@@ -191,7 +182,7 @@ func (e Endpoint) String() string {
 		return method + e.Address
 	}
 	method = "p" + method
-	// The last colon separates host and port, in brackets or not.
+	// The last colon separates host and port.
 	i := strings.LastIndexByte(e.Address, ':')
 	if i < 0 {
 		return method + e.Address
@@ -203,9 +194,8 @@ func (e Endpoint) String() string {
 	return method + port + ":" + host
 }
 
-// CheckSocket returns an error if e is a socket of this node and its path has no file. byDefault is set for
-// an endpoint that the Corefile does not name: if its folder is missing, the daemon does not run on this
-// node, and there is no error.
+// CheckSocket returns an error if e is a unix socket without a file. With byDefault, for an endpoint not in
+// the Corefile, a missing folder is no error: no daemon runs here.
 func (e Endpoint) CheckSocket(byDefault bool) error {
 	there := func(path string) bool {
 		_, err := os.Stat(path)
@@ -217,11 +207,10 @@ func (e Endpoint) CheckSocket(byDefault bool) error {
 	return fmt.Errorf("%s: no such socket", e)
 }
 
-// errNoTLS is a mistake in the configuration, not of the peer.
 var errNoTLS = errors.New("TLS needs a certificate, a key and a CA certificate")
 
-// Dial calls EnsureAccess and connects, TLS handshake included, before ctx ends. Only TLS endpoints use cfg.
-// Its errors begin with the endpoint; ExplainPermission makes the error about permissions.
+// Dial calls EnsureAccess, and connects and shakes hands by the end of ctx. cfg is for TLS endpoints. Errors
+// begin with the endpoint.
 func (e Endpoint) Dial(ctx context.Context, cfg *tls.Config) (net.Conn, error) {
 	switch {
 	case e.Listen:
@@ -245,8 +234,8 @@ func (e Endpoint) Dial(ctx context.Context, cfg *tls.Config) (net.Conn, error) {
 	return conn, nil
 }
 
-// Open listens on a ptcp or pssl endpoint. The TLS handshake of an accepted
-// connection happens at its first read or write. Its errors begin with the endpoint.
+// Open listens on ptcp or pssl. The TLS handshake is at the first read or write. Errors begin with the
+// endpoint.
 func (e Endpoint) Open(ctx context.Context, cfg *tls.Config) (net.Listener, error) {
 	switch {
 	case !e.Listen:

@@ -12,9 +12,7 @@ import (
 	"syscall"
 )
 
-// ExplainPermission adds to an error of a unix endpoint which permission this process
-// lacks, and the command that grants it. To connect to a socket takes the permission to
-// write to it (unix(7)). Errors about anything else are returned as they are.
+// ExplainPermission adds the missing permission (unix(7)) and the command that grants it. Other errors stay.
 func (e Endpoint) ExplainPermission(err error) error {
 	if e.Network != "unix" || !errors.Is(err, fs.ErrPermission) {
 		return err
@@ -32,7 +30,6 @@ func (e Endpoint) ExplainPermission(err error) error {
 		err, info.Mode(), owner, who, who, e.Address)
 }
 
-// userName is the name of a user, or the number if the system knows none.
 func userName(uid int) string {
 	id := strconv.Itoa(uid)
 	if u, err := user.LookupId(id); err == nil {

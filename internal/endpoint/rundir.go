@@ -8,18 +8,16 @@ import (
 	"path/filepath"
 )
 
-// The folders of the sockets where the environment names none, as distributions build Open
-// vSwitch and OVN.
+// The folders of the sockets, as distributions build Open vSwitch and OVN.
 const (
 	defaultOVSRunDir = "/var/run/openvswitch"
 	defaultOVNRunDir = "/var/run/ovn"
 )
 
-// OVSSocket returns the endpoint of a socket of Open vSwitch's. Its folder is OVS_RUNDIR of the
-// environment, if that is not empty, as in Open vSwitch's own programs (lib/dirs.c.in).
+// OVSSocket returns the endpoint of a socket of Open vSwitch, in OVS_RUNDIR if set (lib/dirs.c.in of OVS).
 func OVSSocket(name string) Endpoint { return socket("OVS_RUNDIR", defaultOVSRunDir, name) }
 
-// OVNSocket returns the endpoint of a socket of OVN, in OVN_RUNDIR if that is set (lib/ovn-dirs.c.in of OVN).
+// OVNSocket returns the endpoint of a socket of OVN, in OVN_RUNDIR if set (lib/ovn-dirs.c.in of OVN).
 func OVNSocket(name string) Endpoint { return socket("OVN_RUNDIR", defaultOVNRunDir, name) }
 
 func socket(variable, byDefault, name string) Endpoint {

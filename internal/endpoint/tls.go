@@ -12,24 +12,19 @@ import (
 	"syscall"
 )
 
-// TLSFiles names PEM files: a certificate (chain), its private key, and the CA
-// certificates that the peer's chain must end in. All three are needed, since
-// Open vSwitch programs verify each other in both directions.
+// TLSFiles names PEM files, all needed: a certificate (chain), its key, and CAs of the peer. Open vSwitch
+// verifies in both directions.
 type TLSFiles struct {
 	Cert, Key, CA string
-	// ServerName is the host name that a server's certificate must be valid for, and that the handshake names
-	// (SNI, RFC 6066, section 3). If it is empty, no name is compared, and the handshake names the host of
-	// the endpoint unless that is an address, as Open vSwitch programs do.
+	// ServerName is the server's name and SNI (RFC 6066, section 3). If empty, no name is compared, and SNI
+	// is the endpoint's host name, as in Open vSwitch.
 	ServerName string
 }
 
-// Config returns a configuration for a server or for a client. The files are read now: the
-// error says which one can't be. They are read again before a handshake if they have
-// changed on disk. While a changed set can't be read, as during a renewal, the last good
-// one stays in use.
+// Config returns a configuration for a server or a client. Before a handshake it reads changed files again;
+// the last good set stays while they can't be read, as during a renewal.
 //
-// The peer must present a chain that ends in CA. Its name is compared with ServerName only:
-// certificates of Open vSwitch (ovs-pki(8)) carry no host name.
+// The peer's chain must end in CA. Only ServerName is compared: certificates of ovs-pki(8) have no host name.
 func (f TLSFiles) Config(server bool) (*tls.Config, error) {
 	s := &fileStore{files: f}
 	if err := s.load(); err != nil {
@@ -41,12 +36,11 @@ func (f TLSFiles) Config(server bool) (*tls.Config, error) {
 	}
 	if server {
 		cfg.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.current().cert, nil }
-		// verify checks the chain instead: Go's own verification demands the extended
-		// key usage of a TLS client.
+		// verify checks instead: Go demands a client's extended key usage.
 		cfg.ClientAuth = tls.RequireAnyClientCert
 	} else {
 		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return s.current().cert, nil }
-		// This turns off Go's own verification only, which compares names.
+		// This turns off only Go's own verification, which compares names.
 		cfg.InsecureSkipVerify = true
 		cfg.ServerName = f.ServerName
 		cfg.VerifyConnection = func(cs tls.ConnectionState) error {
@@ -62,8 +56,7 @@ func (f TLSFiles) Config(server bool) (*tls.Config, error) {
 	return cfg, nil
 }
 
-// For returns the configuration for an endpoint, nil for an endpoint without TLS. Its errors are the errors
-// of Config.
+// For returns the Config for an endpoint, nil without TLS.
 func (f TLSFiles) For(e Endpoint) (*tls.Config, error) {
 	if !e.TLS {
 		return nil, nil
@@ -75,33 +68,33 @@ func (f TLSFiles) For(e Endpoint) (*tls.Config, error) {
 	return config, nil
 }
 
-// contents is one consistent reading of the three files.
+// contents is one consistent reading of the files.
 type contents struct {
 	cert   *tls.Certificate
 	roots  *x509.CertPool
-	stamps [3]stamp // of the files, in the order of TLSFiles
+	stamps [3]stamp // in the order of TLSFiles
 }
 
-// stamp is another one if a file was written or replaced.
+// stamp changes when a file is written or replaced.
 type stamp struct {
 	inode    uint64
 	size     int64 // bytes
 	modified int64 // Unix time in nanoseconds
 }
 
-// fileStore has the last good contents of the files.
+// fileStore has the last good contents.
 type fileStore struct {
 	files TLSFiles
 	mu    sync.Mutex
 	last  contents // guarded by mu
 }
 
-// current returns the contents, after it has read the files again if they have changed.
+// current reads changed files again.
 func (s *fileStore) current() contents {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now, err := s.files.stamps(); err == nil && now != s.last.stamps {
-		// After an error the stamps are still the old ones: the next handshake tries again.
+		// The next handshake tries again.
 		_ = s.loadLocked()
 	}
 	return s.last
@@ -113,9 +106,9 @@ func (s *fileStore) load() error {
 	return s.loadLocked()
 }
 
-// loadLocked reads the files. s.mu is held.
+// s.mu is held.
 func (s *fileStore) loadLocked() error {
-	// The stamps come first: a file that changes meanwhile is read once more.
+	// Stamps come first, so a later change causes another read.
 	stamps, err := s.files.stamps()
 	if err != nil {
 		return err
@@ -153,8 +146,7 @@ func (f TLSFiles) stamps() (all [3]stamp, err error) {
 	return all, nil
 }
 
-// verify implements tls.Config.VerifyConnection: it checks the chain and not the name. Without
-// an error there is a certificate.
+// verify checks the chain, not the name. It fails without a certificate.
 func (s *fileStore) verify(cs tls.ConnectionState) error {
 	if len(cs.PeerCertificates) == 0 {
 		return errors.New("tls: the peer sent no certificate")

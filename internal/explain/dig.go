@@ -13,8 +13,7 @@ import (
 
 const dnsOverTLS = 853 // RFC 7858, section 3.1
 
-// DigAt returns the command that asks the upstream at an address the question of r. It returns none for an
-// upstream of DNS over HTTPS.
+// DigAt returns the dig command for the question of r at an address, none for DNS over HTTPS.
 func DigAt(address string, r *dns.Msg) []string {
 	a, err := netip.ParseAddrPort(address)
 	if err != nil || len(r.Question) == 0 {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package explain records the path of one query through a chain of plugins, for an operator who asks for a
-// guest. It knows nothing of guests, databases and sockets.
+// Package explain records the path of one query through the plugins, for an operator who asks for a guest.
 //
-// CoreDNS starts a span of opentracing for each plugin whose context carries one
-// (plugin.NextOrFailure). An [Explanation] is the tracer of such a context, so each plugin has a
-// [Step], and a plugin of this project adds to its step what it has decided, and why:
+// CoreDNS starts an opentracing span for each plugin if the context has one (plugin.NextOrFailure). An
+// [Explanation] is the tracer of such a context, so each plugin has a [Step]. Plugins of this project add
+// notes and findings to it:
 //
 //	Explanation.Context ─► ctx ─► ofpunt ─► ovnhosts ─► forward
 //	                               │           │           │
@@ -13,7 +12,7 @@
 //	                              Step ──────► Step ────► Step ──► connect
 //	                                        Of(ctx).Notef
 //
-// Of is called on the path of each query. Without an Explanation in the process it only loads one number.
+// Each query calls Of, which loads one number if the process has no Explanation.
 //
 // # Locks
 //

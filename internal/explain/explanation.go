@@ -15,38 +15,34 @@ import (
 	"github.com/opentracing/opentracing-go"
 )
 
-// active counts the explanations that have not ended.
 var active atomic.Int32
 
-// Limits of one explanation: plugins may look names up in turn, and their notes have names of tenants. All
-// above the limits is left out, and Truncated says so.
+// Limits of one explanation, whose notes have names of tenants.
 const (
 	maxSteps = 500
 	maxNotes = 50
 	maxNote  = 2000 // bytes
 )
 
-// Explanation is the way of one query. Its methods are safe for concurrent use.
+// Explanation is safe for concurrent use.
 type Explanation struct {
 	begun time.Time
 	ended atomic.Bool
 
 	mu sync.Mutex
-	// root is the step of the chain itself, and steps are all, in the order in which they
-	// began; guarded by mu, with what they have.
+	// root is the chain itself, steps are all in the order of their begin. mu guards them, what they have,
+	// and the fields below.
 	root     *Step
 	steps    []*Step
 	views    []View
 	findings []Finding
-	// block and view are those that take the query, empty for none; answered is the step that
-	// has answered, nil for none.
+	// block and view take the query, empty for none.
 	block, view string
 	taken       bool
-	// cached is the Content of the entry of *cache*, empty for none, and below the Content of the answer of
-	// the plugins below it.
+	// cached is the Content of *cache*'s entry, below that of the plugins below; empty for none.
 	cached, below string
 	answered      *Step
-	// wouldAnswer is the step that would answer, were it not for the entry of *cache*; nil for none.
+	// wouldAnswer is the step without *cache*'s entry; nil for none.
 	wouldAnswer *Step
 	truncated   bool
 	err         error
@@ -54,7 +50,7 @@ type Explanation struct {
 	forwarded   string
 }
 
-// Search finds why a network does not have a name, where that takes time or a connection. err is why it could not.
+// Search finds why a network lacks a name, if that takes time or a connection.
 type Search func() (findings []Finding, err error)
 
 // Step is the part of one plugin in an explanation.
@@ -62,24 +58,21 @@ type Step struct {
 	of     *Explanation
 	parent *Step // nil for the root
 	plugin string
-	// begun is when the plugin got the query, from the beginning of the explanation on, and took its time
-	// with all behind it. The lock of the Explanation guards both.
+	// begun counts from the explanation's begin, took includes plugins behind. Explanation.mu guards them.
 	begun, took time.Duration
 	ended, left bool
 	notes       []string
 }
 
-// Finding is something by which a query does not get the answer that an operator expects.
+// Finding is why a query does not get the expected answer.
 type Finding struct {
-	// Code is for programs, Text for people.
 	Code, Text string
-	// Remedy says what to do about it, and Commands has lines for the shell of an operator.
-	// Both may be empty.
+	// Remedy says what to do, Commands are shell lines. Both may be empty.
 	Remedy   string
 	Commands []string
 }
 
-// View is a block that was asked whether it takes the query, by its view.
+// View is a view that was evaluated.
 type View struct {
 	Block, Name string
 	Matches     bool
@@ -87,7 +80,7 @@ type View struct {
 	Labels      []Label
 }
 
-// Expression is an expression of a view. Value is its result, or Err its error.
+// Expression is an expression of a view, with its result or error.
 type Expression struct {
 	Text, Value, Err string
 }
@@ -103,7 +96,7 @@ func New() *Explanation {
 	return e
 }
 
-// End ends the explanation. What comes later is left out.
+// End ends the explanation. Later changes are ignored.
 func (e *Explanation) End() {
 	if !e.ended.Swap(true) {
 		active.Add(-1)
@@ -115,7 +108,7 @@ func (e *Explanation) Context(ctx context.Context) context.Context {
 	return opentracing.ContextWithSpan(ctx, &span{step: e.root})
 }
 
-// Of returns the step of the plugin that has a context, nil for a query that is not explained.
+// Of returns the step of this context's plugin, nil if not explained.
 func Of(ctx context.Context) *Step {
 	if active.Load() == 0 {
 		return nil
@@ -136,7 +129,6 @@ func (e *Explanation) change(f func()) {
 	}
 }
 
-// begin adds a step.
 func (e *Explanation) begin(parent *Step, plugin string) *Step {
 	s := &Step{of: e, parent: parent, plugin: plugin, begun: time.Since(e.begun)}
 	e.change(func() {
@@ -158,7 +150,7 @@ func (s *Step) end() {
 	})
 }
 
-// Notef adds what the plugin says of its decision.
+// Notef adds a note on the plugin's decision.
 func (s *Step) Notef(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	s.of.change(func() {
@@ -177,7 +169,7 @@ func (s *Step) Find(f Finding) {
 	}
 }
 
-// Find adds a finding, unless there is one of that code and text.
+// Find adds a finding, unless one has the same code and text.
 func (e *Explanation) Find(f Finding) {
 	e.change(func() {
 		known := slices.ContainsFunc(e.findings, func(o Finding) bool { return o.Code == f.Code && o.Text == f.Text })
@@ -187,16 +179,16 @@ func (e *Explanation) Find(f Finding) {
 	})
 }
 
-// Forwards notes the name that *forward* asks for: a plugin may have changed the name of the query.
+// Forwards records the name of *forward*, which a plugin may have changed.
 func (s *Step) Forwards(name string) { s.of.change(func() { s.of.forwarded = name }) }
 
-// IfDenied adds a search. It runs after the plugins, if the answer denies the name or the type.
+// IfDenied adds a search for a denied name or type. It runs after the plugins.
 func (s *Step) IfDenied(search Search) {
 	s.of.change(func() { s.of.searches = append(s.of.searches, search) })
 }
 
-// Asked returns the upstreams that a forward has asked, each once, in their order: the one of this step, or
-// the last one behind it that has asked any.
+// Asked returns the upstreams of this forward, else of the last one behind it that asked any, each once, in
+// order.
 func (s *Step) Asked() (all []string) {
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
@@ -217,8 +209,7 @@ func (s *Step) Asked() (all []string) {
 	return all
 }
 
-// isForwardOf reports whether a step is another step, or the step of a *forward* that it has called with no
-// other plugin between.
+// isForwardOf is true for first, and a *forward* directly behind it.
 func (s *Step) isForwardOf(first *Step) bool {
 	for s != nil && s != first && (s.plugin == first.plugin || s.plugin == Connect) {
 		s = s.parent
@@ -226,22 +217,20 @@ func (s *Step) isForwardOf(first *Step) bool {
 	return s == first
 }
 
-// Passed reports whether another plugin was called behind this step.
+// Passed reports whether this step called another plugin.
 func (s *Step) Passed() bool {
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
 	return slices.ContainsFunc(s.of.steps, func(c *Step) bool { return c.parent == s && !c.left && c.plugin != Connect })
 }
 
-// Enter begins the step of a plugin that the query does not go through, though its answer counts. The
-// step has to be ended.
+// Enter begins the step of a bypassed plugin whose answer counts. It has to be ended.
 func (s *Step) Enter(plugin string) *Step { return s.of.begin(s, plugin) }
 
-// End ends a step that Enter has begun.
+// End ends a step of Enter.
 func (s *Step) End() { s.end() }
 
-// Leave notes a plugin that an explained query goes past, and what there is to
-// say of it.
+// Leave records a bypassed plugin.
 func (s *Step) Leave(plugin string, notes ...string) {
 	left := s.of.begin(s, plugin)
 	for _, text := range notes {
@@ -250,7 +239,7 @@ func (s *Step) Leave(plugin string, notes ...string) {
 	s.of.change(func() { left.left, left.ended = true, true })
 }
 
-// Take notes the block that takes the query, and its view. It notes nothing of a lookup that a plugin makes.
+// Take records the block that takes the query. It ignores lookups by plugins.
 func (s *Step) Take(block, view string) {
 	s.of.change(func() {
 		if !s.of.taken {
@@ -259,7 +248,7 @@ func (s *Step) Take(block, view string) {
 	})
 }
 
-// Try notes a view that was asked, unless a block has taken the query already.
+// Try records a view, unless a block has taken the query.
 func (s *Step) Try(v View) {
 	s.of.change(func() {
 		if !s.of.taken && len(s.of.views) < maxSteps {
@@ -268,9 +257,8 @@ func (s *Step) Try(v View) {
 	})
 }
 
-// Cached notes what *cache* has for the query, which the guest gets, and what the plugins below it
-// have said now. It notes nothing if these do not compare: a truncated answer lacks records, and an error is no
-// newer answer.
+// Cached records *cache*'s entry and the present answer below. It ignores truncated answers and errors, which
+// do not compare.
 func (s *Step) Cached(m, below *dns.Msg) {
 	if below.Truncated || below.Rcode != dns.RcodeSuccess && below.Rcode != dns.RcodeNameError {
 		return
@@ -278,7 +266,7 @@ func (s *Step) Cached(m, below *dns.Msg) {
 	s.of.change(func() { s.of.cached, s.of.below = Content(m), Content(below) })
 }
 
-// Content returns what an answer says on one line, without TTLs and the order of its records.
+// Content returns an answer on one line, without TTLs and the order of records.
 func Content(m *dns.Msg) string {
 	var data []string
 	for _, rr := range m.Answer {
@@ -289,11 +277,10 @@ func Content(m *dns.Msg) string {
 	return strings.TrimSpace(dns.RcodeToString[m.Rcode] + " " + strings.Join(data, ", "))
 }
 
-// Fail notes the error of a plugin.
+// Fail records the error of a plugin.
 func (s *Step) Fail(err error) { s.of.change(func() { s.of.err = err }) }
 
-// Answer notes that the plugin which runs now has answered: the last one that has begun and not
-// ended. The first call counts.
+// Answer records that the running plugin (last begun, not ended) has answered. The first call counts.
 func (e *Explanation) Answer() {
 	e.change(func() {
 		if e.answered == nil {
@@ -302,8 +289,7 @@ func (e *Explanation) Answer() {
 	})
 }
 
-// WouldAnswer notes that the plugin which runs now would have answered, were it not for *cache*. The
-// first call counts.
+// WouldAnswer records the running plugin's answer without *cache*. The first call counts.
 func (s *Step) WouldAnswer() {
 	s.of.change(func() {
 		if s.of.wouldAnswer == nil {
@@ -322,41 +308,37 @@ func (e *Explanation) last() *Step {
 	return e.root
 }
 
-// Report is what an explanation has come to.
+// Report is the result of an explanation.
 type Report struct {
-	// Steps are in the order in which they began.
-	Steps []StepReport
-	// Notes are the notes of the chain as a whole.
+	// Steps are in the order of their begin.
+	Steps    []StepReport
 	Notes    []string
 	Views    []View
 	Findings []Finding
 	Searches []Search
-	// Taken is set if a block takes the query: Block, by View, which is empty for one without.
+	// Taken: Block takes the query, by View, which may be empty.
 	Taken       bool
 	Block, View string
-	// Cached is the Content of the entry of *cache* for the query, and Below the Content of the answer of the
-	// plugins below it. Both are empty without an entry, or if they do not compare, see Step.Cached.
+	// Cached and Below are as of Step.Cached.
 	Cached, Below string
-	// Answered is the index in Steps of the step that has answered, -1 for none. WouldAnswer is the step that
-	// would have answered without Cached, Pending the last step that has not ended.
+	// Answered, WouldAnswer (without Cached) and Pending (last not ended) are indexes of Steps, -1 for none.
 	Answered, WouldAnswer, Pending int
 	Truncated                      bool
-	// Forwarded is the name that *forward* has asked for last, empty for none.
+	// Forwarded is the last name that *forward* asked for, empty for none.
 	Forwarded string
-	// Err is the error that the chain has ended with, nil for none.
+	// Err is the error of the chain, nil for none.
 	Err error
 }
 
 // StepReport is one step of a Report.
 type StepReport struct {
 	Plugin string
-	// Depth is 0 for a plugin of the chain that no other one stands before.
+	// Depth is the number of plugins in front.
 	Depth int
-	// Took is the time of the plugin with all behind it.
-	Took time.Duration
-	// Ended is set if the plugin has returned, Left if the query did not go through it.
+	Took  time.Duration
+	// Ended: the plugin has returned; Left: the query bypassed it.
 	Ended, Left bool
-	// Passed is set if another plugin comes behind it.
+	// Passed: it called another plugin.
 	Passed bool
 	Notes  []string
 }

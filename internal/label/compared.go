@@ -12,8 +12,7 @@ import (
 	"github.com/puntdns/puntdns/internal/escape"
 )
 
-// comparedNames returns the names that the views of a block compare with the label of the
-// switch's name: by ==, != or in.
+// comparedNames returns what views compare with the switch's name, by ==, != or in.
 func comparedNames(block caddyfile.ServerBlock) []string {
 	var c comparisons
 	d := caddyfile.NewDispenserTokens("", block.Tokens["view"])
@@ -23,7 +22,7 @@ func comparedNames(block caddyfile.ServerBlock) []string {
 			if d.Val() != "expr" {
 				continue
 			}
-			// What the plugin view can't parse it refuses itself.
+			// Plugin view refuses what it can't parse.
 			if tree, err := parser.Parse(strings.Join(d.RemainingArgs(), " ")); err == nil {
 				ast.Walk(&tree.Node, &c)
 			}
@@ -32,10 +31,8 @@ func comparedNames(block caddyfile.ServerBlock) []string {
 	return c.names
 }
 
-// comparisons is an ast.Visitor that collects the names.
 type comparisons struct{ names []string }
 
-// Visit implements ast.Visitor.
 func (c *comparisons) Visit(node *ast.Node) {
 	b, ok := (*node).(*ast.BinaryNode)
 	if !ok || b.Operator != "==" && b.Operator != "!=" && b.Operator != "in" {
@@ -62,7 +59,7 @@ func (c *comparisons) Visit(node *ast.Node) {
 	}
 }
 
-// readsLabel reports whether a part of an expression is metadata('LABEL').
+// readsLabel reports whether a node is metadata('LABEL').
 func readsLabel(node ast.Node, label string) bool {
 	call, ok := node.(*ast.CallNode)
 	if !ok || len(call.Arguments) != 1 {

@@ -9,18 +9,15 @@ import (
 	"github.com/puntdns/puntdns/internal/origin"
 )
 
-// Index finds which of many values the labels of a guest have, in time that depends on how many labels
-// were added and not on how many values. It is immutable once all values are added.
+// Index finds a guest's values in time independent of their number. It is immutable once all are added.
 type Index struct{ labels []indexedLabel }
 
 type indexedLabel struct {
 	Label
-	// numbers has the number of each value.
 	numbers map[value]int
 }
 
-// Add adds a value of a label with a number that Find returns. Each value may be added once. The error says
-// which values the label has.
+// Add adds a value, once, with the number that Find returns. The error says which values are valid.
 func (x *Index) Add(l Label, text string, number int) error {
 	v, _, err := l.parse(text)
 	if err != nil {
@@ -35,9 +32,8 @@ func (x *Index) Add(l Label, text string, number int) error {
 	return nil
 }
 
-// Find returns the lowest number of a value that a label of the guest has, -1 for none. o is what
-// guests.Guest.Origin returns: its VLAN is the tag that the switch takes off and puts on, not a tag of the
-// guest's own.
+// Find returns the lowest number of the guest's values, -1 for none. o is from guests.Guest.Origin: its VLAN
+// is the tag that the switch strips, not the guest's.
 func (x *Index) Find(o *origin.Origin) (lowest int) {
 	lowest = -1
 	x.each(o, func(n int) {
@@ -48,13 +44,12 @@ func (x *Index) Find(o *origin.Origin) (lowest int) {
 	return lowest
 }
 
-// AppendAll appends the numbers of all values that labels of the guest have, in no order. o is what Find takes.
+// AppendAll appends the numbers of the guest's values, in no order. o is as in Find.
 func (x *Index) AppendAll(numbers []int, o *origin.Origin) []int {
 	x.each(o, func(n int) { numbers = append(numbers, n) })
 	return numbers
 }
 
-// each calls f for the number of each value that a label of the guest has.
 func (x *Index) each(o *origin.Origin, f func(number int)) {
 	for i := range x.labels {
 		l := &x.labels[i]
@@ -69,7 +64,6 @@ func (x *Index) each(o *origin.Origin, f func(number int)) {
 	}
 }
 
-// lookUp calls f for the number of a value, if there is one.
 func (l *indexedLabel) lookUp(v value, f func(number int)) {
 	if v.text == "" && l.number == nil && v.network.IsZero() {
 		return // the guest has no value
@@ -84,7 +78,7 @@ func (x *Index) Has(name string) bool {
 	return slices.ContainsFunc(x.labels, func(l indexedLabel) bool { return l.Name == name })
 }
 
-// HasKey reports whether a value of a label for a key of external_ids was added.
+// HasKey reports whether a value of an external_ids label was added.
 func (x *Index) HasKey() bool {
 	return slices.ContainsFunc(x.labels, func(l indexedLabel) bool { _, ok := l.Key(); return ok })
 }

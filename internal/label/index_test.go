@@ -13,13 +13,14 @@ import (
 type attributes map[string]string
 
 func (a attributes) Routers() string              { return a["router"] }
+func (a attributes) Groups() string               { return a["group"] }
 func (a attributes) ExternalID(key string) string { return a["id "+key] }
 
 // The lowest number counts, whatever label it is of.
 func TestIndex(t *testing.T) {
 	network := origin.Network{15: 9}
 	of := func(change func(*origin.Origin)) *origin.Origin {
-		o := &origin.Origin{InPort: 7, VLAN: 5, Network: network, Switch: "red", Port: "vm1", Attributes: attributes{"router": "r1,r2", "id project": "p"}}
+		o := &origin.Origin{InPort: 7, VLAN: 5, Network: network, Switch: "red", Port: "vm1", Attributes: attributes{"router": "r1,r2", "group": "g1,g2", "id project": "p"}}
 		if change != nil {
 			change(o)
 		}
@@ -43,6 +44,7 @@ func TestIndex(t *testing.T) {
 		{"switch by its escapes", values("ofpunt/switch", "red\u202e", "ofpunt/switch", `red\u202e`), of(func(o *origin.Origin) { o.Switch = "red\u202e" }), 1},
 		{"one of two routers", values("ofpunt/router", "r2"), of(nil), 0},
 		{"the other router is first in the Corefile", values("ofpunt/port", "none", "ofpunt/router", "r2", "ofpunt/router", "r1"), of(nil), 1},
+		{"one of two groups", values("ofpunt/group", "g", "ofpunt/group", "g2"), of(nil), 1},
 		{"no router", values("ofpunt/router", "r1"), of(func(o *origin.Origin) { o.Attributes = attributes{} }), -1},
 		{"nothing is known but the port", values("ofpunt/router", "r1", "ofpunt/external-id/project", "p", "ofpunt/port", "vm1"), of(func(o *origin.Origin) { o.Attributes = nil }), 2},
 		{"OpenFlow port", values("ofpunt/in-port", "7"), of(nil), 0},

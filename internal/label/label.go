@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package label has the labels of metadata that a punted query has, such as ofpunt/switch: their names and
-// values, which of them a server block reads, and which guests have a value.
+// Package label has the metadata labels of punted queries: names, values, which ones a server block reads,
+// and which guests have a value.
 package label
 
 import (
@@ -19,7 +19,6 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/ovndb"
 )
 
-// prefix begins the name of each label.
 const prefix = "ofpunt/"
 
 // Names of labels. ExternalID is followed by a key of the port's external_ids.
@@ -28,6 +27,7 @@ const (
 	InPort      = prefix + "in-port"
 	Network     = prefix + "network"
 	Port        = prefix + "port"
+	Group       = prefix + "group"
 	Router      = prefix + "router"
 	Switch      = prefix + "switch"
 	VLAN        = prefix + "vlan"
@@ -36,46 +36,49 @@ const (
 	ExternalID  = prefix + "external-id/"
 )
 
-// Subject is what has one value of a label.
+// Subject is what a label describes.
 type Subject uint8
 
 const (
-	// OfGuest is a label that the switch and the databases give to a guest.
+	// OfGuest labels are from switch and databases.
 	OfGuest Subject = iota
-	// OfBridge is a label that all guests of a bridge have in common.
+	// OfBridge labels are the same for all guests of a bridge.
 	OfBridge
-	// OfPacket is a label that a guest chooses with each packet.
+	// OfPacket labels are chosen by a guest with each packet.
 	OfPacket
 )
 
-// Label is one label. It has one of the functions number, network and text.
+// Label is one label. It has one of number, network and text.
 type Label struct {
-	// Name is whole, so that no query has to put it together.
+	// Name is complete: no query assembles it.
 	Name    string
 	Subject Subject
-	// FromOVN is set if only the OVN databases have values of the label.
+	// FromOVN: only the OVN databases have values.
 	FromOVN bool
 
-	number func(*origin.Origin) uint64
-	// least and most bound the numbers.
+	number      func(*origin.Origin) uint64
 	least, most uint64
 	network     func(*origin.Origin) origin.Network
 	text        func(*origin.Origin) string
-	// isList is set if the text is a list of values, separated by commas.
+	// isList: text is comma-separated.
 	isList bool
 }
 
 const (
-	// maxVLAN is the highest VLAN id (IEEE 802.1Q, section 9.6).
+	// maxVLAN is from IEEE 802.1Q, section 9.6.
 	maxVLAN = 4094
-	// maxInPort is the highest OpenFlow port of a bridge: Open vSwitch numbers ports as OpenFlow 1.0 does,
-	// where the local port has this number.
+	// maxInPort is the local port's number in OpenFlow 1.0, by which Open vSwitch numbers ports.
 	maxInPort = 0xfffe
 )
 
-// labels are those without a key.
 var labels = [...]Label{
 	{Name: Bridge, Subject: OfBridge, text: func(o *origin.Origin) string { return o.Bridge }},
+	{Name: Group, FromOVN: true, isList: true, text: func(o *origin.Origin) string {
+		if o.Attributes == nil {
+			return ""
+		}
+		return o.Attributes.Groups()
+	}},
 	{Name: InPort, number: func(o *origin.Origin) uint64 { return uint64(o.InPort) }, least: 1, most: maxInPort},
 	{Name: Network, FromOVN: true, network: func(o *origin.Origin) origin.Network { return o.Network }},
 	{Name: Port, text: func(o *origin.Origin) string { return o.Port }},
@@ -94,7 +97,6 @@ var labels = [...]Label{
 // All returns the labels without a key. The caller may append to them.
 func All() []Label { return labels[:len(labels):len(labels)] }
 
-// names returns the names of the labels without a key, if is reports so.
 func names(is func(*Label) bool) (all []string) {
 	for i := range labels {
 		if is(&labels[i]) {
@@ -104,14 +106,14 @@ func names(is func(*Label) bool) (all []string) {
 	return all
 }
 
-// Expected says which labels there are: all, or with ofGuest the labels of a guest only.
+// Expected describes all labels, or those of a guest.
 func Expected(ofGuest bool) string {
 	all := names(func(l *Label) bool { return !ofGuest || l.Subject == OfGuest })
 	slices.Sort(all)
 	return fmt.Sprintf("%s, %sKEY with a key of letters, digits and _ . : / -", strings.Join(all, ", "), ExternalID)
 }
 
-// Named returns the label of a name, and reports whether there is one.
+// Named returns a label by name.
 func Named(name string) (Label, bool) {
 	if key, ok := keyOf(name); ok {
 		return OfKey(key), true
@@ -133,21 +135,20 @@ func OfKey(key string) Label {
 	}}
 }
 
-// Key returns the key of external_ids that the label has. It reports whether there is one.
+// Key returns the label's key of external_ids.
 func (l *Label) Key() (key string, ok bool) { return strings.CutPrefix(l.Name, ExternalID) }
 
-// externalIDKey matches a key that a label may have: none of its characters ends a label, or has
-// a meaning, in the syntax of a plugin that reads labels.
+// externalIDKey excludes special characters of plugins that read labels.
 var externalIDKey = regexp.MustCompile(`^[A-Za-z0-9_.:/-]+$`)
 
-// keyOf returns the key in the name of a label for external_ids. It reports whether a label has the name.
+// keyOf returns the key in a label's name, if valid.
 func keyOf(name string) (key string, ok bool) {
 	key, ok = strings.CutPrefix(name, ExternalID)
 	return key, ok && externalIDKey.MatchString(key)
 }
 
-// Value returns the value of the label for a query. Tenants choose some values, and plugins write
-// them into logs: so what can't be printed is escaped.
+// Value returns a query's value. It escapes unprintable characters, as tenants choose values that plugins
+// log.
 func (l *Label) Value(o *origin.Origin) string {
 	switch {
 	case l.number != nil:
@@ -161,14 +162,13 @@ func (l *Label) Value(o *origin.Origin) string {
 	return ""
 }
 
-// value is the value of a label in a form that is compared without making a string.
+// value is comparable without making a string.
 type value struct {
 	number  uint64
 	network origin.Network
 	text    string
 }
 
-// read returns the value for a guest.
 func (l *Label) read(o *origin.Origin) value {
 	switch {
 	case l.number != nil:
@@ -181,15 +181,12 @@ func (l *Label) read(o *origin.Origin) value {
 
 var networkID = regexp.MustCompile(`^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-// Canonical returns a value in the form that Value has. The error says what was expected of a text that the
-// label never has.
+// Canonical returns the form of Value. The error says what was expected.
 func (l *Label) Canonical(text string) (string, error) {
 	_, canonical, err := l.parse(text)
 	return canonical, err
 }
 
-// parse returns the value that a text means, and the text in the form that Value has. The error says what
-// was expected of a text that the label never has.
 func (l *Label) parse(text string) (v value, canonical string, err error) {
 	switch {
 	case !utf8.ValidString(text):
@@ -211,13 +208,12 @@ func (l *Label) parse(text string) (v value, canonical string, err error) {
 		}
 		return v, text, nil
 	case l.isList && strings.Contains(text, ","):
-		return v, "", errors.New("expected the name of one router, which matches whatever others the switch is attached to")
+		return v, "", errors.New("expected one name, which matches whatever other names the label has")
 	}
 	return value{text: text}, text, nil
 }
 
-// ParseGuest returns the label and the value, in the form that Value has, of the words LABEL VALUE of a Corefile. The
-// error says what was expected of words that name no guests: the label must be one of guests, see OfGuest.
+// ParseGuest parses LABEL VALUE, with the value in the form of Value. The label must be OfGuest.
 func ParseGuest(words []string) (of Label, value string, err error) {
 	expected := "expected LABEL VALUE, the label one of " + Expected(true)
 	if len(words) != 2 {
@@ -239,8 +235,7 @@ func ParseGuest(words []string) (of Label, value string, err error) {
 	return of, value, nil
 }
 
-// AddRequests adds to r what labels need of the databases, and the names of switches that they are compared
-// with.
+// AddRequests adds to r what labels need, and the switch names that they are compared with.
 func AddRequests(r *ovndb.Requests, of []Label, comparedNames []string) {
 	r.ComparedNames = slices.Concat(r.ComparedNames, comparedNames)
 	for i := range of {
@@ -248,5 +243,6 @@ func AddRequests(r *ovndb.Requests, of []Label, comparedNames []string) {
 			r.ExternalIDs = append(r.ExternalIDs, key)
 		}
 		r.RouterNames = r.RouterNames || of[i].Name == Router
+		r.GroupNames = r.GroupNames || of[i].Name == Group
 	}
 }

@@ -21,8 +21,7 @@ import (
 type Use struct {
 	Plugin, Label string
 	At            caddyfile.Token
-	// closed is set if the text ends behind the label: if not, it goes on with a character that no
-	// label has.
+	// closed is set if the text ends behind the label; else a character follows that no label has.
 	closed bool
 }
 
@@ -30,19 +29,15 @@ type Use struct {
 type Block struct {
 	// Uses are sorted by plugin.
 	Uses []Use
-	// Labels are the labels that queries of the block need a value of: those that the block names, in
-	// whatever directive but ofpunt, whose limits are of guests and not of queries. They are all labels if
-	// the block computes names of labels, or has a plugin that may read labels which the Corefile does not
-	// name.
+	// Labels are needed by queries: named in any directive but ofpunt, whose limits are of guests. They are
+	// all if the block computes names, or has a foreign plugin.
 	Labels []Label
-	// Policies are the labels of the policies of egress, which reads them without metadata.
+	// Policies are labels of egress policies, which need no metadata.
 	Policies []Use
-	// ComparedNames are the names of switches that views and policies of egress compare, sorted, each once.
+	// ComparedNames are sorted switch names of views and egress policies.
 	ComparedNames []string
-	// hasMetadata is set if the block has the directive metadata.
-	hasMetadata bool
-	// Literals are labels that rewrite takes for a part of a name.
-	Literals []Literal
+	hasMetadata   bool
+	Literals      []Literal
 }
 
 // Read reads a server block of a Corefile.
@@ -59,7 +54,7 @@ func Read(block caddyfile.ServerBlock) *Block {
 		for _, t := range block.Tokens[reader] {
 			for _, m := range labelText.FindAllStringSubmatch(t.Text, -1) {
 				u := Use{Plugin: reader, Label: strings.TrimSuffix(m[0], m[1]), closed: m[1] != "", At: t}
-				// Where the plugin computes names, a text may be a part of one.
+				// If the plugin computes names, a text may be a part of one.
 				if !computed || whole[u.Label] {
 					b.Uses = append(b.Uses, u)
 				}
@@ -70,8 +65,7 @@ func Read(block caddyfile.ServerBlock) *Block {
 	return b
 }
 
-// policies returns the labels of the policies of egress: "policy LABEL VALUE". It calls onSwitch with each value that
-// is the name of a switch.
+// policies returns the labels in "policy LABEL VALUE". It calls onSwitch with each name of a switch.
 func policies(block caddyfile.ServerBlock, onSwitch func(name string)) (all []Use) {
 	tokens := block.Tokens["egress"]
 	for i := 1; i+1 < len(tokens); i++ {
@@ -89,12 +83,10 @@ func policies(block caddyfile.ServerBlock, onSwitch func(name string)) (all []Us
 	return all
 }
 
-// labelText matches a label up to what closes it in the syntax of a reader: a quotation
-// mark or a brace. The group is empty if something else follows.
+// labelText matches a label up to its closing quote or brace. The group is empty if something else follows.
 var labelText = regexp.MustCompile(`\b` + prefix + "[^\\s'\"`{}]*(['\"`}]?)")
 
-// Wrong says why a use has no value in its block, empty if it has one. The plugin would see an empty
-// string, or the text as it is written.
+// Wrong says why a use has no value, else "". The plugin would see an empty string, or the text.
 func (b *Block) Wrong(u *Use) string {
 	switch _, known := Named(u.Label); {
 	case !u.closed || !known:
@@ -111,8 +103,7 @@ func (u *Use) IsFromOVN() bool {
 	return l.FromOVN
 }
 
-// neededLabels returns the labels of Block.Labels. With all they are all labels without a key, beside the
-// named ones.
+// neededLabels returns Block.Labels, with all including every label without a key.
 func neededLabels(block caddyfile.ServerBlock, all bool) (needed []Label) {
 	texts := make(map[string]bool)
 	for directive, tokens := range block.Tokens {
@@ -138,8 +129,7 @@ func neededLabels(block caddyfile.ServerBlock, all bool) (needed []Label) {
 	return needed
 }
 
-// isForeign reports whether a directive is of a plugin that is neither CoreDNS's nor of this
-// project. Which labels its code reads is not known.
+// isForeign reports whether a plugin is neither CoreDNS's nor this project's, so its labels are unknown.
 func isForeign(directive string) bool {
 	setup, err := caddy.DirectiveAction("dns", directive)
 	if err != nil {
@@ -148,20 +138,18 @@ func isForeign(directive string) bool {
 	return isForeignCode(runtime.FuncForPC(reflect.ValueOf(setup).Pointer()).Name())
 }
 
-// isForeignCode is isForeign by the name of the setup function, with its package.
+// isForeignCode takes the setup function's name with its package.
 func isForeignCode(function string) bool {
 	return !strings.HasPrefix(function, "github.com/coredns/coredns/") && !strings.HasPrefix(function, "github.com/puntdns/puntdns/")
 }
 
-// Calls in expressions and templates that read a label of metadata. The groups are empty where the
-// label is computed.
+// Calls that read a label. The groups are empty for a computed name.
 var (
 	metadataCall = regexp.MustCompile(`\bmetadata\b\s*(?:\(\s*(?:'([^']*)'|"([^"]*)")\s*\))?`)
 	metaCall     = regexp.MustCompile("\\.Meta\\b\\s*(?:\"([^\"]*)\"|`([^`]*)`)?")
 )
 
-// computedLabels returns the labels that a plugin of the block reads by a text that is the whole
-// name. It reports whether the plugin computes the names of others.
+// computedLabels returns labels read by their whole name, and whether the plugin computes others.
 func computedLabels(reader string, block caddyfile.ServerBlock) (whole map[string]bool, computes bool) {
 	if !traits.Has(reader, traits.ComputesLabels) {
 		return nil, false
@@ -183,7 +171,7 @@ func computedLabels(reader string, block caddyfile.ServerBlock) (whole map[strin
 	return whole, computes
 }
 
-// Literal is a label that a rule of rewrite does not replace by its value.
+// Literal is a label that rewrite does not replace.
 type Literal struct {
 	Label string
 	At    caddyfile.Token
@@ -191,8 +179,8 @@ type Literal struct {
 
 var bracedLabel = regexp.MustCompile(`\{(` + prefix + `[^\s{}]*)\}`)
 
-// literals returns the labels in braces in the names of rewrite rules that lack the word
-// metadata: "rewrite [continue|stop] name [TYPE] FROM TO [metadata]".
+// literals returns labels in braces in rules without metadata: "rewrite [continue|stop] name [TYPE] FROM TO
+// [metadata]".
 func literals(block caddyfile.ServerBlock) (all []Literal) {
 	d := caddyfile.NewDispenserTokens("", block.Tokens["rewrite"])
 	for d.Next() {
@@ -211,7 +199,6 @@ func literals(block caddyfile.ServerBlock) (all []Literal) {
 	return all
 }
 
-// rewriteArgs returns the words of the rule that d stands before, those in braces included.
 func rewriteArgs(d *caddyfile.Dispenser) []string {
 	args := d.RemainingArgs()
 	if len(args) < 2 {

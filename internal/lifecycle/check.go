@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lifecycle starts, reloads and ends the instances of Corefiles in a process, and checks a
-// Corefile without a start. It does what CoreDNS's own main does, except that a Corefile is tried
-// before it takes the place of another, and that the flows of bridges stay until the lameduck of
-// *health* has ended.
+// Package lifecycle starts, reloads and ends the instances of Corefiles, and checks a Corefile without a
+// start. Unlike CoreDNS's main it tries a Corefile before a reload, and keeps the flows of bridges until the
+// lameduck of *health* has ended.
 package lifecycle
 
 import (
@@ -30,27 +29,25 @@ import (
 	"github.com/puntdns/puntdns/plugin/rpz"
 )
 
-// trialOf in the environment names the Corefile whose text comes by standard input, for a -check by the
-// process that is to take it: so the process takes the text that was checked.
+// trialOf has the path of a Corefile on standard input, for a -check by another process, which takes the
+// checked text.
 const trialOf = "PUNTDNS_TRIAL_OF"
 
-// tryApartTimeout bounds a trial in another process. Setup only reads files, hosts and zones, but on a busy
-// machine.
+// tryApartTimeout allows for a busy machine.
 const tryApartTimeout = 30 * time.Second
 
-// errEnds is of a trial that the end of the process cuts off.
+// errEnds: the process's end cuts a trial off.
 var errEnds = errors.New("the process ends")
 
-// Check logs what a start with the Corefile would refuse or warn of, and returns the status to exit with. A
-// start ends with the first error of a plugin; Check goes on, and logs the errors of all plugins. It sets up
-// all plugins, and leaves the cleaning up to the end of the process. last is the last of the directives, and
-// said is the log.
+// Check logs warnings and the errors of all plugins, where a start ends with the first. It returns the exit
+// status. It sets up all plugins, and leaves the cleaning up to the end of the process. last is the last
+// directive.
 func Check(conf *precheck.Source, last string, said *precheck.Log) int {
 	path, isTrial := os.LookupEnv(trialOf)
 	var in caddy.Input
 	var err error
 	if isTrial {
-		clog.SetOutput(io.Discard) // the start says all of it again
+		clog.SetOutput(io.Discard) // the start logs it again
 		time.AfterFunc(tryApartTimeout, func() { os.Exit(1) })
 		var text []byte
 		text, err = io.ReadAll(os.Stdin)
@@ -62,7 +59,7 @@ func Check(conf *precheck.Source, last string, said *precheck.Log) int {
 		precheck.Warn(in)
 		var setUp bool
 		if setUp, err = tryStart(in, last, !isTrial); err != nil && !setUp && !isTrial {
-			clog.Discard() // what plugins warn of, the start has logged
+			clog.Discard() // the start has logged the warnings
 			err = withSetups(err, precheck.SetupErrors(in))
 		}
 		err = precheck.WithPosition(in, err)
@@ -78,7 +75,6 @@ func Check(conf *precheck.Source, last string, said *precheck.Log) int {
 	return 0
 }
 
-// verdict is what Check says of a Corefile without errors: OK is for one without warnings.
 func verdict(warnings int64) string {
 	switch warnings {
 	case 0:
@@ -90,9 +86,8 @@ func verdict(warnings int64) string {
 	}
 }
 
-// withSetups returns the errors of the setups of all plugins with the error of the start, which is mostly the
-// first of them. If it is another one, since the plugins were set up a second time, it keeps the start from
-// taking the Corefile, so it stands first.
+// withSetups joins the setups' errors with the start's error, mostly the first of them. If not, the start's
+// error comes first, as it prevents the start.
 func withSetups(start error, setups []error) error {
 	all := errors.Join(setups...)
 	if all != nil && strings.Contains(all.Error(), start.Error()) {
@@ -101,13 +96,12 @@ func withSetups(start error, setups []error) error {
 	return errors.Join(start, all)
 }
 
-// errTried ends the reading of a Corefile that is right.
+// errTried ends the reading of a valid Corefile.
 var errTried = errors.New("tried")
 
-// tryStart does the work of a start up to the first stage of OnStartup, and tries the addresses. Its setups
-// can't be undone: plugins such as *ready* have variables of the process that their setup changes. setUp
-// reports whether all plugins could be set up. If so, the error has all that is wrong with them together,
-// else only the first error. With node it warns of what this node does not have.
+// tryStart does a start up to the first stage of OnStartup, and tries the addresses. Its setups can't be
+// undone: those of *ready* and others change process variables. Without setUp the error is only the first.
+// With node it warns of what this node lacks.
 func tryStart(in caddy.Input, last string, node bool) (setUp bool, err error) {
 	ofpunt.CheckAfter(last, node, func(servers []caddy.Server, wrong error) error {
 		setUp = true
@@ -128,8 +122,7 @@ func tryStart(in caddy.Input, last string, node bool) (setUp bool, err error) {
 	return setUp, err
 }
 
-// checkFiles does what the first stage of OnStartup does for our plugins in a block that read
-// files or look for them, and gives warnings.
+// checkFiles checks the files of our plugins, and warns.
 func checkFiles(path string, block *caddyfile.ServerBlock) error {
 	has := func(directive string) bool { return len(block.Tokens[directive]) > 0 }
 	var all []error
@@ -149,7 +142,7 @@ func checkFiles(path string, block *caddyfile.ServerBlock) error {
 func tryApart(ctx context.Context, in caddy.Input) error {
 	ctx, cancel := context.WithTimeout(ctx, tryApartTimeout)
 	defer cancel()
-	// The file of this process, though another may have its path since.
+	// The file of this process, even if its path has another.
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", append([]string{"-check"}, os.Args[1:]...)...)
 	cmd.Args[0] = os.Args[0]
 	cmd.Env = append(os.Environ(), trialOf+"="+in.Path())
@@ -174,16 +167,13 @@ func tryApart(ctx context.Context, in caddy.Input) error {
 	}
 }
 
-// head keeps the first 4 KiB that are written. It embeds no buffer: io.Copy would fill
-// that by its ReadFrom.
+// head stores the first 4 KiB. It embeds no buffer, whose ReadFrom io.Copy would use.
 type head struct{ b bytes.Buffer }
 
-// Write implements io.Writer.
 func (h *head) Write(p []byte) (int, error) {
 	const most = 4 << 10
 	h.b.Write(p[:min(len(p), max(most-h.b.Len(), 0))])
 	return len(p), nil
 }
 
-// String implements fmt.Stringer.
 func (h *head) String() string { return h.b.String() }

@@ -9,18 +9,15 @@ import (
 	"time"
 )
 
-// lastDnstap bounds the wait for the collectors of *dnstap* at the end of the process. Targets of
-// *audit* have as long.
+// lastDnstap is for the collectors of *dnstap* at the end of the process.
 const lastDnstap = time.Second
 
-// dnstapWriter begins the frame of the goroutine by which *dnstap* writes to a collector.
+// dnstapWriter begins the frame of a *dnstap* writer's goroutine.
 const dnstapWriter = "github.com/coredns/coredns/plugin/dnstap.(*dio).serve("
 
-// dnstapCallbacks returns two callbacks for the end of the process. queued waits until *dnstap* has written
-// its queues. Then *dnstap* ends its writers without waiting for them: a writer may end before its queue is
-// empty, and the process before a writer has flushed. ended waits until the writers have ended. *dnstap*
-// exports nothing to wait for, so both callbacks read the stacks of goroutines. Together they wait for
-// timeout at most. Their errors are always nil.
+// dnstapCallbacks returns callbacks that wait for *dnstap*'s queues, then its writers. *dnstap* does not
+// wait: messages would be lost. It exports nothing to wait for, so they read goroutine stacks. Together they
+// take timeout at most.
 func dnstapCallbacks(timeout time.Duration) (queued, ended func() error) {
 	var deadline time.Time
 	while := func(busy func(stack string) bool) {
@@ -43,13 +40,12 @@ func dnstapCallbacks(timeout time.Duration) (queued, ended func() error) {
 	return queued, ended
 }
 
-// isIdle reports whether a writer waits for messages, which it does only when its queue is empty.
+// isIdle reports whether the writer's queue is empty.
 func isIdle(stack string) bool {
 	state, frames, _ := strings.Cut(stack, "\n")
 	return strings.Contains(state, " [select") && strings.HasPrefix(frames, dnstapWriter)
 }
 
-// dnstapWriters returns the stacks of the writers, each with the line of its state before it.
 func dnstapWriters() (stacks []string) {
 	for size := 64 << 10; ; size *= 2 {
 		text := make([]byte, size)

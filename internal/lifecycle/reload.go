@@ -27,10 +27,9 @@ import (
 
 var log = clog.NewWithPlugin("puntdns")
 
-// The life of a reload, from one Corefile to the next. caddy has the plugins of the old
-// Corefile stop before it reads the new one, and does not stop those of the new one that
-// have started when a later one fails. So caddy gets a Corefile only after a trial that
-// touches neither.
+// caddy stops the old plugins before it reads the new Corefile. If a new plugin fails to start, caddy does
+// not stop the plugins before it. So caddy gets a Corefile only after a trial, which touches neither
+// instance.
 //
 //	SIGUSR1: reload                      plugin *reload*, at its ticks: load
 //	   │                                    │
@@ -50,51 +49,44 @@ var log = clog.NewWithPlugin("puntdns")
 //	      ┌─ failed ◄───┤
 //	      ▼             ▼
 //	 OnRestartFailed   OnShutdown of the old, whose errors are logged (tolerant)
-//	 of the old:          ofpunt: instance.stop     drains, and closes what is not shared
+//	 of the old:          ofpunt: instance.stop     drains, and closes unshared resources
 //	   ofpunt: instance.rollBack: the old servers answer again
-//	   ready: what the old one has closed is opened
-//	   corefile.StartFailed: what the new one has opened is closed
-//	   restartFailed: the status tells it
+//	   ready: opens its address again
+//	   corefile.StartFailed: closes the resources of the new instance
+//	   restartFailed: the status shows the failure
 //	      │             │
 //	      └──────┬──────┘
 //	             ▼
-//	   restartEnded: endTrial, as the instance that serves has opened all that it needs
+//	   restartEnded: endTrial, as the serving instance shares the resources that it needs
 //
-// A first start has neither trial nor end; one that fails ends with corefile.StartFailed.
-// shutDown (signals.go) ends the last instance, by the callbacks of OnShutdown and
-// OnFinalShutdown.
+// The first start has no trial. If it fails, corefile.StartFailed closes its resources. shutDown (signals.go)
+// ends the last instance by OnShutdown and OnFinalShutdown.
 
-// reloader has the state of reloads. Signals, the plugin *reload* and caddy's events call
-// it on goroutines of their own.
+// reloader is called by signals, the plugin *reload* and caddy's events, on several goroutines.
 type reloader struct {
 	conf *precheck.Source
-	// ctx ends when the process is to end.
+	// ctx ends at the shutdown.
 	ctx    context.Context
 	cancel context.CancelFunc
-	// current is the instance that serves, nil until the first one does.
+	// current is the serving instance, nil before the first.
 	current atomic.Pointer[caddy.Instance]
-	// since is when current was started, in Unix seconds.
+	// since is the start of current, in Unix seconds.
 	since atomic.Int64
-	// serves identifies what current was started with; nil until the first one is.
+	// serves is the Corefile of current.
 	serves atomic.Pointer[fingerprint]
-	// restarting is set while the plugin *reload* may be starting a Corefile that
-	// has passed its trial, and ends that after restartTimeout.
+	// restarting: the plugin *reload* may be starting a tried Corefile. The timer resets it.
 	restarting atomic.Pointer[time.Timer]
-	// bySignal is set while restart starts a Corefile. It returns the error.
-	bySignal atomic.Bool
-	// ending is set when the last instance stops: no reload comes any more.
-	ending atomic.Bool
+	bySignal   atomic.Bool
+	ending     atomic.Bool
 
 	// mu is held during a trial, and during a whole reload by signal.
 	mu sync.Mutex
-	// tried is the last Corefile that was tried. triedErr is why it was refused, or why
-	// its start failed; nil if neither.
+	// tried is the last tried Corefile, triedErr why it was refused or failed to start.
 	tried    fingerprint
 	triedErr error
-	// refused is the last reload since current was started that has failed, nil for none.
+	// refused is the last failed reload since the start of current, nil for none.
 	refused atomic.Pointer[api.RefusedReload]
-	// trial closes what the last trial has opened; nil without any.
-	trial atomic.Pointer[func()]
+	trial   atomic.Pointer[func()]
 }
 
 func newReloader(conf *precheck.Source) *reloader {
@@ -103,7 +95,7 @@ func newReloader(conf *precheck.Source) *reloader {
 	// The plugin calls the loader at each of its ticks.
 	caddy.SetDefaultCaddyfileLoader("default", caddy.LoaderFunc(r.load))
 	caddy.RegisterEventHook("puntdns", r.started)
-	control.Process.AddStatus(r.tellStatus)
+	control.Process.AddStatus(r.addStatus)
 	return r
 }
 
@@ -117,7 +109,7 @@ func (r *reloader) started(event caddy.EventName, info any) error {
 		}
 		r.current.Store(i)
 		r.since.Store(time.Now().Unix())
-		// Now, since the text alone does not show a later change of an imported file.
+		// An imported file may change later.
 		if in := i.Caddyfile(); in != nil {
 			print := fingerprintOf(in, nil)
 			r.serves.Store(&print)
@@ -128,9 +120,8 @@ func (r *reloader) started(event caddy.EventName, info any) error {
 	return nil
 }
 
-// tolerant returns a callback of OnShutdown that fails only at the end of the process. On a reload the next
-// instance serves already, and caddy would take an error or a panic for a failed start: it would leave out
-// the callbacks that follow, and call OnRestartFailed.
+// tolerant makes a callback of OnShutdown fail only at the process's end. After a reload caddy would take an
+// error or panic for a failed start, and call OnRestartFailed, though the next instance serves.
 func (r *reloader) tolerant(f func() error) func() error {
 	return func() (err error) {
 		if r.ending.Load() {
@@ -149,8 +140,8 @@ func (r *reloader) tolerant(f func() error) func() error {
 	}
 }
 
-// restartFailed is called when a restart has failed. The error of one by the plugin *reload* gets to that
-// plugin alone, which logs and counts it. The error of this function is always nil.
+// restartFailed records the failure. Only the plugin *reload* gets the error of its restart, and logs and
+// counts it.
 func (r *reloader) restartFailed() error {
 	if !r.bySignal.Load() {
 		r.note(byPlugin, "it has passed its trial, but its start has failed; the log says why")
@@ -158,7 +149,7 @@ func (r *reloader) restartFailed() error {
 	return r.restartEnded()
 }
 
-// restartEnded is called when a restart has succeeded or failed. Its error is always nil.
+// restartEnded follows each restart.
 func (r *reloader) restartEnded() error {
 	if t := r.restarting.Swap(nil); t != nil {
 		t.Stop()
@@ -167,9 +158,8 @@ func (r *reloader) restartEnded() error {
 	return nil
 }
 
-// awaitRestart waits while the plugin *reload* may be starting a Corefile, and for the
-// first start if there is no instance yet. It reports whether both were over before ctx
-// ended.
+// awaitRestart waits for the first start, and while the plugin *reload* may start a Corefile. It is false if
+// ctx ends first.
 func (r *reloader) awaitRestart(ctx context.Context) bool {
 	for r.restarting.Load() != nil || r.current.Load() == nil {
 		select {
@@ -181,25 +171,25 @@ func (r *reloader) awaitRestart(ctx context.Context) bool {
 	return true
 }
 
-// endTrial closes what the last trial has opened. It stays open for an instance that shares it.
+// endTrial closes what no instance shares.
 func (r *reloader) endTrial() {
 	if release := r.trial.Swap(nil); release != nil {
 		(*release)()
 	}
 }
 
-// byPlugin is what has begun a reload by the plugin *reload*.
+// byPlugin is RefusedReload.By for the plugin *reload*.
 const byPlugin = "Corefile changed"
 
-// load is caddy's loader: it returns the Corefile for the first start, and then for the plugin *reload*,
-// which ignores a Corefile with an error. So load logs a refusal. A Corefile is tried, and refused, once.
+// load is caddy's loader, for the first start and each tick of the plugin *reload*, which ignores errors: so
+// load logs refusals. A Corefile is tried once.
 func (r *reloader) load(string) (caddy.Input, error) {
 	serving := r.current.Load()
 	if serving == nil {
 		return r.conf.Read()
 	}
 	if *r.conf == precheck.Stdin {
-		return serving.Caddyfile(), nil // there is nothing more to read
+		return serving.Caddyfile(), nil // standard input ends once
 	}
 	in, err := r.conf.Read()
 	r.mu.Lock()
@@ -217,14 +207,13 @@ func (r *reloader) load(string) (caddy.Input, error) {
 		r.logRefusal(byPlugin, err)
 		return nil, err
 	}
-	// Should the plugin not start it, the trial ends all the same.
+	// The plugin may not start it.
 	r.restarting.Store(time.AfterFunc(restartTimeout, func() { _ = r.restartEnded() }))
 	return in, nil
 }
 
-// forgetIfServed forgets the Corefile that was tried last, and its refusal, if the file has changed since and
-// is the Corefile in force. It keeps the refusal of a Corefile that has not changed, which was refused for
-// another reason. print is of the file now. r.mu is held.
+// forgetIfServed forgets a refusal if the file (print) has changed back to the Corefile in force. The refusal
+// of an unchanged file has another reason, and stays. r.mu is held.
 func (r *reloader) forgetIfServed(print fingerprint) {
 	if serves := r.serves.Load(); print != r.tried && serves != nil && print == *serves {
 		r.tried, r.triedErr = print, nil
@@ -232,29 +221,27 @@ func (r *reloader) forgetIfServed(print fingerprint) {
 	}
 }
 
-// reviewRefusal checks whether the file of a refused reload is again the Corefile in force, since without the
-// plugin *reload* nothing else does. It does not wait for a reload that is under way, which will set the
-// status.
+// reviewRefusal calls forgetIfServed, as nothing else does without the plugin *reload*. It does not wait for
+// a reload in progress.
 func (r *reloader) reviewRefusal() {
 	if r.refused.Load() == nil || !r.mu.TryLock() {
 		return
 	}
 	defer r.mu.Unlock()
-	// Nothing else, such as a pipe, can be read twice.
+	// A pipe can't be read twice.
 	if info, err := os.Stat(r.conf.String()); err == nil && info.Mode().IsRegular() {
 		r.forgetIfServed(fingerprintOf(r.conf.Read()))
 	}
 }
 
-// restartTimeout is more than a start takes whose Corefile has passed its trial.
+// restartTimeout exceeds the start of a tried Corefile.
 const restartTimeout = 30 * time.Second
 
-// reload reads, tries and starts the Corefile as it is now, at a signal.
 func (r *reloader) reload() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	const by = "SIGUSR1"
-	// The first start may have read the Corefile before it was changed.
+	// The first start may have read the Corefile before its change.
 	if !r.awaitRestart(r.ctx) {
 		return
 	}
@@ -279,38 +266,34 @@ func (r *reloader) reload() {
 	}
 }
 
-// restart starts a Corefile that has passed its trial. The plugin *reload* does not start
-// one again that has failed here, since triedErr says so. r.mu is held.
+// restart sets triedErr: the plugin *reload* does not repeat a failed start. r.mu is held.
 func (r *reloader) restart(in caddy.Input) error {
 	r.bySignal.Store(true)
 	defer r.bySignal.Store(false)
 	next, err := r.current.Load().Restart(in)
 	if err == nil && next == nil {
-		err = errors.New("a plugin has panicked") // which caddy has logged
+		err = errors.New("a plugin has panicked") // logged by caddy
 	}
 	r.triedErr = err
 	return err
 }
 
-// logRefusal logs and counts a Corefile that did not pass its trial.
 func (r *reloader) logRefusal(by string, err error) {
 	r.failed(by, err)
 	log.Errorf("%s: the reload is refused and changes nothing; %s: %v", by, r.inForce(), err)
 }
 
-// failed counts a reload that changes nothing, and records it.
+// failed counts and records a reload without an effect.
 func (r *reloader) failed(by string, err error) {
 	failedReloads().Inc()
 	r.note(by, onOneLine(err.Error()))
 }
 
-// note records a reload that changes nothing, for the status. reason is one line.
+// note takes a reason of one line.
 func (r *reloader) note(by, reason string) {
 	r.refused.Store(&api.RefusedReload{Time: time.Now().Round(0), By: by, Reason: reason})
 }
 
-// onOneLine returns a text of several lines, as the errors of several plugins are, or of the plugin
-// *view*, as one.
 func onOneLine(text string) string {
 	var all []string
 	for line := range strings.Lines(text) {
@@ -321,13 +304,12 @@ func onOneLine(text string) string {
 	return strings.Join(all, "; ")
 }
 
-// inForce says which Corefile a reload that has failed leaves in force.
 func (r *reloader) inForce() string {
 	return fmt.Sprintf("%s as taken at %s stays in force", *r.conf, time.Unix(r.since.Load(), 0).Format(time.DateTime))
 }
 
-// try is the trial of a Corefile. It tries all that needs no peer in another process, then databases and
-// switches in this process. They stay open for the next instance until endTrial. r.mu is held.
+// try has another process set up the plugins, then opens databases and switches, which stay open until
+// endTrial for the next instance. r.mu is held.
 func (r *reloader) try(in caddy.Input) error {
 	r.endTrial()
 	precheck.Warn(in)
@@ -346,7 +328,7 @@ func (r *reloader) try(in caddy.Input) error {
 	return nil
 }
 
-// fingerprint identifies the text of a Corefile and of its imports, or the error of reading it.
+// fingerprint is of a Corefile with imports, or the error of reading it.
 type fingerprint [sha256.Size]byte
 
 func fingerprintOf(in caddy.Input, err error) fingerprint {
@@ -364,8 +346,7 @@ func fingerprintOf(in caddy.Input, err error) fingerprint {
 	return sha256.Sum256(text)
 }
 
-// failedReloads is the counter of the plugin *reload*, which would count only what
-// caddy has refused.
+// failedReloads is the counter of the plugin *reload*, which counts only refusals by caddy.
 var failedReloads = sync.OnceValue(func() prometheus.Counter {
 	c := prometheus.NewCounter(prometheus.CounterOpts{
 		Namespace: "coredns", Subsystem: "reload", Name: "failed_total",

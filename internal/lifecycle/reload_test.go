@@ -232,7 +232,7 @@ func TestStatusOfReload(t *testing.T) {
 	i := corefiletest.Start(t, caddy.CaddyfileInput{Filepath: path, Contents: []byte(good), ServerTypeName: precheck.ServerType})
 	r := newTestReloader(precheck.Source(path), nil)
 	told := func() (s api.Status) {
-		r.tellStatus(t.Context(), &s)
+		r.addStatus(t.Context(), &s)
 		return s
 	}
 	if s := told(); s.Corefile != (api.Corefile{}) {
@@ -310,13 +310,13 @@ func TestReloadOfImported(t *testing.T) {
 			t.Errorf("%q: %v, want it tried", wrong, err)
 		}
 		var s api.Status
-		if r.tellStatus(t.Context(), &s); s.Corefile.Refused == nil {
+		if r.addStatus(t.Context(), &s); s.Corefile.Refused == nil {
 			t.Errorf("%q: the status tells no refusal", wrong)
 		}
 	}
 	write(imported, good)
 	var s api.Status
-	if r.tellStatus(t.Context(), &s); s.Corefile.Refused != nil {
+	if r.addStatus(t.Context(), &s); s.Corefile.Refused != nil {
 		t.Errorf("the file is what is in force: %+v", s.Corefile.Refused)
 	}
 	if err := i.Stop(); err != nil {
@@ -346,7 +346,7 @@ func TestStatusOfFailedStart(t *testing.T) {
 		t.Fatal("it has started on a port that is taken")
 	}
 	var s api.Status
-	r.tellStatus(t.Context(), &s)
+	r.addStatus(t.Context(), &s)
 	if len(s.Warnings) != 1 || s.Corefile.Refused == nil || s.Corefile.Refused.By != byPlugin {
 		t.Fatalf("%+v, %+v", s.Corefile, s.Warnings)
 	}

@@ -16,8 +16,7 @@ import (
 	"github.com/coredns/caddy"
 )
 
-// handleSignals starts the goroutines that do at signals what CoreDNS does. Two are taken
-// and ignored: SIGUSR2, at which CoreDNS hands its sockets to a new process, and SIGHUP.
+// handleSignals handles signals as CoreDNS does, but ignores SIGUSR2 (a handover of sockets) and SIGHUP.
 func (r *reloader) handleSignals() {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, os.Interrupt, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGHUP)
@@ -37,7 +36,7 @@ func (r *reloader) signalLoop(signals <-chan os.Signal, reloads chan<- struct{})
 		case syscall.SIGUSR1:
 			select {
 			case reloads <- struct{}{}:
-			default: // one that has not begun yet reads the same
+			default: // a pending reload reads the same
 			}
 		case syscall.SIGQUIT:
 			log.Info("SIGQUIT: Quitting process immediately")
@@ -60,7 +59,6 @@ func (r *reloader) signalLoop(signals <-chan os.Signal, reloads chan<- struct{})
 	}
 }
 
-// exit ends the process.
 func exit(code int) {
 	for _, f := range caddy.OnProcessExit {
 		f()
@@ -68,9 +66,8 @@ func exit(code int) {
 	os.Exit(code)
 }
 
-// shutDown stops the instance that serves, and returns the status to exit with: 4 if a
-// callback has failed and 3 if the servers have, as in CoreDNS. It leaves r.mu locked, so
-// that no reload begins any more.
+// shutDown stops the instance, and returns CoreDNS's exit status: 4 for a failed callback, 3 for servers. It
+// leaves r.mu locked: no reload begins.
 func (r *reloader) shutDown(by string) (code int) {
 	r.cancel()  // a trial ends now,
 	r.mu.Lock() // and a reload that has passed it when it is done
@@ -94,11 +91,9 @@ func (r *reloader) shutDown(by string) (code int) {
 	return code
 }
 
-// lastCallbacks returns the callbacks of the end of an instance, in order. caddy would call all of OnShutdown
-// first, but *health* sleeps in its OnFinalShutdown for its lameduck, during which the instance still serves.
-// So OnShutdown comes after that. The callback of *ready* comes before it: its address is closed meanwhile.
-// *dnstap* ends its writers in OnFinalShutdown, after the last query of a guest. Its collectors have
-// dnstapTimeout to take the queued messages.
+// lastCallbacks returns the callbacks of an instance's end. First *ready* closes its address. The lameduck of
+// *health* follows, during which the instance serves, then OnShutdown, which caddy would call first. *dnstap*
+// ends last, with dnstapTimeout for its messages.
 func lastCallbacks(i *caddy.Instance, dnstapTimeout time.Duration) []func() error {
 	lameduck := 0
 	for n, f := range i.OnFinalShutdown {

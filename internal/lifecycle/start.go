@@ -10,8 +10,7 @@ import (
 	"github.com/puntdns/puntdns/ofpunt"
 )
 
-// Start starts the Corefile, and takes signals from before it reads it to the end of the process.
-// last is the last of the directives.
+// Start starts the Corefile, and handles signals from before it reads it. last is the last directive.
 func Start(conf *precheck.Source, last string) error {
 	ofpunt.TakeOverAfter(last)
 	r := newReloader(conf)
@@ -29,7 +28,7 @@ func Start(conf *precheck.Source, last string) error {
 	return precheck.WithPosition(in, start(in))
 }
 
-// start starts the first Corefile. What its plugins have opened is closed if one of them fails.
+// start closes what plugins have opened if one fails.
 func start(in caddy.Input) error {
 	_, err := caddy.Start(in)
 	if err != nil {

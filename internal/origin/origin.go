@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package origin says who has asked a query: by which port of which switch it came. The
-// punt server puts an Origin into the context of a chain, and plugins read it there:
+// Package origin identifies the guest of a query. The punt server puts an [Origin] into the context of a chain, and
+// plugins read it there:
 //
 //	ofpunt ─ NewContext ─► ctx ─► plugins ─ FromContext ─► *Origin
 //	                                      ─ Resume ──────► Resumer, of ofpunt
@@ -13,11 +13,12 @@ import (
 	"encoding/hex"
 	"net"
 	"net/netip"
+
+	"github.com/puntdns/puntdns/internal/opening"
 )
 
-// Network identifies a tenant network for good: the UUID of its Northbound
-// Logical_Switch. Tunnel keys and names are reused, UUIDs are not. The zero
-// value is no network.
+// Network identifies a tenant network by the UUID of its Northbound Logical_Switch: tunnel keys and names are reused.
+// The zero value is no network.
 type Network [16]byte
 
 // IsZero reports whether n is no network.
@@ -44,9 +45,9 @@ type MAC [6]byte
 // String returns the address as six hexadecimal bytes separated by colons.
 func (m MAC) String() string { return net.HardwareAddr(m[:]).String() }
 
-// Origin is the guest that asks. All fields come from the switch (in_port, registers) and the local
-// databases, except MAC and Destination, which the packet has. Only the identity of an external port of OVN
-// rests on the MAC: nothing else distinguishes external ports.
+// Origin is the guest of a query. The fields come from the switch (in_port, registers) and the local databases, except
+// MAC and Destination, which come from the packet. Only external ports of OVN are identified by their MAC: nothing else
+// distinguishes them.
 type Origin struct {
 	// Bridge is the name of the Open vSwitch bridge.
 	Bridge string
@@ -60,50 +61,48 @@ type Origin struct {
 	Switch string
 	// Port is the name of the logical port.
 	Port string
-	// Attributes are what the databases say of the port beside that, nil for nothing.
+	// Attributes are further columns of the port, nil for none.
 	Attributes Attributes
 	// MAC is the source address of the frame.
 	MAC MAC
-	// Destination is where the guest sent its query.
+	// Destination is the destination of the query.
 	Destination netip.AddrPort
-	// Hijacked is set where queries are taken whatever server they are for.
-	// Destination then is a server of the guest's choice, which may know names
-	// that no plugin does.
+	// Hijacked is set if queries to any server are punted. Destination is then a server of the guest's choice, which
+	// may know other names than the plugins.
 	Hijacked bool
-	// Resumer sends the packet on to Destination. It is nil where the switch does
-	// not hold the packet.
+	// Resumer sends the packet on to Destination. It is nil if the switch does not hold the packet.
 	Resumer Resumer
-	// Lookup is set for a question that a plugin asks while it works on the guest's query, such as the target
-	// of a CNAME. Resumer is nil then.
+	// Opener has the switch let the guest send to addresses, also for a Lookup. It is nil where the switch enforces no egress
+	// policies.
+	Opener opening.Opener
+	// Lookup is set for a lookup by a plugin during the query, such as the target of a CNAME. Resumer is nil then.
 	Lookup bool
 }
 
-// Attributes are what the databases say of a port beside its identity, as far as labels of
-// metadata ask for it. They are immutable.
+// Attributes are the columns of a port that labels of metadata read. They are immutable.
 type Attributes interface {
-	// Routers returns the names of the logical routers that the port's switch is attached to:
-	// sorted, each once, separated by commas.
+	// Routers returns the names of the logical routers on the port's switch, sorted, each once, separated by commas.
 	Routers() string
-	// ExternalID returns the value of a key of the port's external_ids, "" if it has none.
+	// Groups returns the names of the port groups (ovn-nb(5), Port_Group) that the port is in: sorted, each
+	// once, separated by commas.
+	Groups() string
+	// ExternalID returns the value of a key of the port's external_ids, "" for none.
 	ExternalID(key string) string
 }
 
-// Resumer gives a punted packet back to the pipeline of the switch. Its error
-// says that the packet was answered or resumed before, or that it can't be sent to
-// the switch.
+// Resumer returns a punted packet to the pipeline of the switch. The error says that the packet was answered or resumed
+// before, or that the switch can't be reached.
 type Resumer interface{ Resume() error }
 
-// Key is the context key of an *Origin, for contexts that NewContext does not make.
+// Key is the context key of an *Origin, for implementations of context.Context.
 type Key struct{}
 
-// NewContext returns a context that carries o. The readers share o, so that it
-// must not change afterwards.
+// NewContext returns a context with o, which must not change afterwards.
 func NewContext(ctx context.Context, o *Origin) context.Context {
 	return context.WithValue(ctx, Key{}, o)
 }
 
-// FromContext returns the origin that ctx carries, and reports whether it has one: a query
-// from a socket has none.
+// FromContext returns the origin of ctx, and reports whether ctx has one: a query from a socket has none.
 func FromContext(ctx context.Context) (o *Origin, punted bool) {
 	o, punted = ctx.Value(Key{}).(*Origin)
 	return o, punted && o != nil

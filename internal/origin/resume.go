@@ -8,14 +8,12 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Resume ends a chain without an answer: it gives the packet that brought r back to the
-// switch, which sends it on to the destination that the guest has chosen. A lookup that a
-// plugin makes of its own (Origin.Lookup) has no packet, and gets an empty answer instead
-// (NOERROR). Resume reports whether r is handled; it is not where the switch holds no
-// packet. The error is that of Resumer, or of w.
+// Resume ends a chain without an answer: the switch sends the packet of r on to its destination. A lookup by a plugin
+// (Origin.Lookup) has no packet, and gets an empty answer (NOERROR). Resume reports false if the switch does not hold
+// the packet. Errors come from Resumer or w.
 //
-// The rcode is NOERROR, an error or not, so that nobody writes an answer: *cache* stores a
-// SERVFAIL that comes with an error, and answers others with it.
+// The rcode is NOERROR even with an error, so that no plugin writes an answer: *cache* would store a SERVFAIL, and give
+// it to other guests.
 func Resume(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (handled bool, rcode int, err error) {
 	o, punted := FromContext(ctx)
 	switch {

@@ -10,39 +10,28 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// This file is for operators. No query is answered by it.
-
-// The origin of the domain of a port's name.
 const (
-	// DomainDHCP is domain_name in the port's DHCP options.
-	DomainDHCP = "dhcp"
-	// DomainSwitch is the dns_domain of the switch.
-	DomainSwitch = "switch"
-	// DomainCorefile is the domain in the Corefile.
+	DomainDHCP     = "dhcp"
+	DomainSwitch   = "switch"
 	DomainCorefile = "corefile"
 )
 
-// Candidate is what one source of a network has for a name.
+// Candidate is one source's value for a name. Candidates are for operators only.
 type Candidate struct {
 	names.Candidate
-	// Port is the port of a hostname, nil for other sources. DomainFrom is the origin of its domain, "" for a
-	// bare name.
+	// Port and DomainFrom are set for a hostname. DomainFrom is "" for a bare name.
 	Port       *Port
 	DomainFrom string
 }
 
-// FoundRow is a row of Northbound's table DNS that has a name.
 type FoundRow struct {
 	Row ovsdb.UUID
-	// Addresses is set if the name is in the column records. ovn-northd copies records to Southbound, and no
-	// other column with names.
+	// Addresses is set for column records, the only column with names that ovn-northd copies.
 	Addresses bool
-	// Switches refer to the row, each with its name and its ID.
-	Switches []SwitchRef
+	Switches  []SwitchRef
 }
 
-// Candidates returns all candidates for a canonical name in the order of precedence, one for each port. The
-// domain completes the hostnames of ports that have none.
+// Candidates returns the candidates for a canonical name by precedence.
 func (n *Network) Candidates(name, domain string) (all []Candidate) {
 	for _, k := range n.Sources(name, domain) {
 		if k.Row != ([16]byte{}) || k.Derived {
@@ -72,8 +61,6 @@ func compareNames(a, b *Port) int {
 	return 0
 }
 
-// isNamed reports whether the hostname of a port, bare or with its domain, equals name. ofSwitch is the domain
-// of its switch.
 func (p *Port) isNamed(name, domain, ofSwitch string) (from string, ok bool) {
 	if p.Hostname == "" || len(p.Addresses) == 0 {
 		return "", false
@@ -94,7 +81,7 @@ func (p *Port) isNamed(name, domain, ofSwitch string) (from string, ok bool) {
 	return from, ok && domain != "" && full == name
 }
 
-// isSubset reports whether all has all of some. A disabled port does not add its addresses to the name.
+// isSubset excludes disabled ports.
 func isSubset(some, all []netip.Addr) bool {
 	return !slices.ContainsFunc(some, func(a netip.Addr) bool { return !slices.Contains(all, a) })
 }

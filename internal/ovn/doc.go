@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ovn answers from the state of the OVN databases. A [Snapshot] has the networks, their ports and their
-// names at one time.
+// Package ovn answers from the OVN databases. A [Snapshot] has the networks, ports and names at one time.
 //
 //	Snapshot.Guest, PortByName       the port that a packet came from
 //	Snapshot.SwitchScope, RouterScope the networks whose names the port sees
 //	Scope.Lookup                     the answer (package names)
 //
-// All is immutable. Readers take no lock. [Editor] makes the next Snapshot. Package ovndb reads the databases, and
-// replaces the Snapshot when rows change.
+// All is immutable, so readers take no lock. [Editor] makes the next Snapshot. Package ovndb reads the
+// databases and replaces the Snapshot.
 //
 // # Packages
 //

@@ -7,13 +7,12 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
-// Editor makes a Snapshot from another one, in time proportional to the changes. It is for one goroutine.
+// Editor makes the next Snapshot in time proportional to the changes. It is for one goroutine.
 type Editor struct {
 	prev, next *Snapshot
-	// changed has the networks of Put, and nil for each network of Remove.
-	changed map[origin.Network]*Network
-	byName  *names.MapEditor[string, nameHolders] // nil before SetHolders
-	scoping bool
+	changed    map[origin.Network]*Network
+	byName     *names.MapEditor[string, nameHolders] // nil before SetHolders
+	scoping    bool
 }
 
 func (s *Snapshot) Edit() *Editor {
@@ -21,8 +20,7 @@ func (s *Snapshot) Edit() *Editor {
 	return &Editor{prev: s, next: &next, changed: make(map[origin.Network]*Network)}
 }
 
-// Put adds a network, or replaces its previous version. Tunnel keys and ports may move between networks that
-// one Editor Puts or Removes.
+// Put adds or replaces a network. Tunnel keys and ports may move between networks of one Editor.
 func (e *Editor) Put(n *Network) *Editor {
 	e.changed[n.ID] = n
 	return e
@@ -40,7 +38,6 @@ func (e *Editor) Network(id origin.Network) *Network {
 	return e.prev.Network(id)
 }
 
-// SetHolders sets the networks with a name, for Resolve. They are sorted, and need not be in the snapshot.
 func (e *Editor) SetHolders(name string, ids []origin.Network) {
 	if e.byName == nil {
 		e.byName = e.prev.byName.Edit()
@@ -71,7 +68,6 @@ func (e *Editor) ClearScopes() {
 	e.next.scoped = false
 }
 
-// ScopesEditor edits the router scopes of a snapshot. The first network of a scope identifies it.
 type ScopesEditor struct {
 	scopeOf *names.MapEditor[origin.Network, origin.Network]
 	unions  *names.MapEditor[origin.Network, *names.Union]
@@ -87,14 +83,12 @@ func (s ScopesEditor) Remove(id origin.Network)     { s.scopeOf.Remove(id) }
 func (s ScopesEditor) SetIndex(first origin.Network, names *names.Union) { s.unions.Set(first, names) }
 func (s ScopesEditor) RemoveIndex(first origin.Network)                  { s.unions.Remove(first) }
 
-// SetLocal sets the UUID of the local Chassis row, zero for none, and Snapshot.retained.
 func (e *Editor) SetLocal(chassis [16]byte, retained map[string]string) {
 	e.next.chassis, e.next.retained = chassis, retained
 }
 
-// SetStage sets Snapshot.DNSStage. The cookies are sorted, none if the stage is unknown.
-func (e *Editor) SetStage(tableID int, cookies []uint32) *Editor {
-	e.next.stage = Stage{tableID, cookies}
+func (e *Editor) SetStage(s Stage) *Editor {
+	e.next.stage = s
 	return e
 }
 
@@ -120,8 +114,7 @@ func (e *Editor) Done() *Snapshot {
 	return e.next
 }
 
-// applyNetworks replaces the changed networks. It first removes all previous versions, as a key may move
-// between networks.
+// applyNetworks first removes all previous versions, as a key may move.
 func (e *Editor) applyNetworks() {
 	m := networkMaps{e.prev.networks.Edit(), e.prev.byKey.Edit(), e.prev.ports.Edit(), &e.next.Stats}
 	for id, n := range e.changed {
@@ -189,6 +182,6 @@ func (m *networkMaps) add(n, old *Network) {
 }
 
 type nameHolders struct {
-	first origin.Network // the lowest UUID
+	first origin.Network
 	count int
 }

@@ -39,6 +39,25 @@ func testNetwork(id byte, name string, key uint32, ports ...string) NetworkData 
 	return NetworkData{ID: d.Network, Name: name, Ports: all}
 }
 
+// The next version of a network with many DNS rows edits the index of the previous one.
+func TestNewNetworkEditsIndex(t *testing.T) {
+	const count = 200
+	d := NetworkData{ID: origin.Network{1}}
+	for i := range count {
+		table := names.NewTable([16]byte{byte(i)}).Update(records(fmt.Sprintf("vm%d", i), "10.0.0.1"), failing(t))
+		d.Tables = append(d.Tables, table)
+	}
+	d.Previous = NewNetwork(d)
+	d.Tables = slices.Clone(d.Tables)
+	d.Tables[7] = d.Tables[7].WithOwned(true)
+	if got := testing.AllocsPerRun(10, func() { NewNetwork(d) }); got > count {
+		t.Errorf("%v allocations for one changed row of %d", got, count)
+	}
+	if a, ok := NewNetwork(d).Lookup("vm7.", ""); !ok || !a.OVNOwned {
+		t.Errorf("%+v %v", a, ok)
+	}
+}
+
 func TestNewNetwork(t *testing.T) {
 	d := testNetwork(1, "red", 7, "vm")
 	d.Domain, d.DNSMeter = "red.test.", Meter{Rate: 5}
@@ -138,7 +157,7 @@ func TestEditorOfState(t *testing.T) {
 	first := new(Snapshot).Edit().Put(red).Put(blue)
 	first.SetHolders("red", []origin.Network{red.ID})
 	first.SetLocal([16]byte{1}, map[string]string{"c1": "r1"})
-	first.SetStage(22, []uint32{5})
+	first.SetStage(Stage{Table: 22, Cookies: []uint32{5}})
 	first.SetRows(2, 10)
 	s := first.Done()
 	if n, count := s.Resolve(SwitchRef{Name: "red"}); n != red || count != 1 {

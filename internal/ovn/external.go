@@ -10,27 +10,25 @@ import (
 	"github.com/puntdns/puntdns/internal/origin"
 )
 
-// An external port is a host without an interface on any chassis, such as a bare-metal machine or an SR-IOV
-// function. Its packets enter through a localnet port of its switch, on each chassis with the physical network.
-// The chassis to which ovn-controller binds the port answers the host (ovn-nb(5), Logical_Switch_Port type
-// external).
+// An external port is a host without an interface on any chassis, such as a bare-metal machine. Its packets
+// enter through a localnet port on each chassis with the physical network. Only the chassis to which
+// ovn-controller binds the port answers (ovn-nb(5)).
 //
-// Register 14 has the key of the localnet port, so only the source address identifies the host, as in OVN's own
-// DHCP (northd/northd.c, build_dhcpv4_options_flows).
+// Register 14 has the key of the localnet port, so the source address identifies the host, as in OVN's DHCP
+// (northd/northd.c, build_dhcpv4_options_flows).
 
 // Localnet is a port that joins a switch to a physical network (ovn-nb(5)). It is immutable.
 type Localnet struct {
-	// Name is the Port_Binding.logical_port, and external_ids:ovn-localnet-port of the bridge's patch port.
+	// Name is Port_Binding.logical_port, and external_ids:ovn-localnet-port of the patch port.
 	Name string
-	// Key is the tunnel key, and register 14 of packets that enter through the port.
+	// Key is register 14 of packets that enter through the port.
 	Key uint32
-	// Tag is the VLAN ID in the physical network, 0 for none. Frames lose it when they enter the switch.
+	// Tag is the VLAN ID in the physical network, or 0. The switch strips it.
 	Tag uint16
 }
 
 func (p *Port) IsExternal() bool { return p.Type == TypeExternal }
 
-// externalKey identifies an external port in the pipeline.
 type externalKey struct {
 	datapath, localnet uint32
 	mac                origin.MAC
@@ -43,7 +41,6 @@ type externalPort struct {
 
 type localnetPort struct {
 	Localnet
-	// service is PortData.ServiceTag. puntdns does not send service tags.
 	service bool
 }
 
@@ -73,8 +70,7 @@ type takenMAC struct {
 	mac  origin.MAC
 }
 
-// addExternal adds an external port, before p is shared. It returns the ports that already have one of the MAC
-// addresses and so remain.
+// addExternal must run before p is shared. taken lists the ports that have one of the MAC addresses.
 func (p *Ports) addExternal(port *Port) (taken []takenMAC) {
 	if p.external == nil {
 		p.external = make(map[externalKey]externalPort)
@@ -94,10 +90,9 @@ func (p *Ports) addExternal(port *Port) (taken []takenMAC) {
 	return taken
 }
 
-// localnetsOf returns the localnet ports of an external port, and reports why the port is not served.
 func (b *portsBuilder) localnetsOf(p *Port) (all []Localnet) {
 	if p.DatapathKey == 0 {
-		return nil // Southbound is not read
+		return nil
 	}
 	if len(p.MACs) == 0 {
 		b.unserved(p, ": it has no MAC address")
@@ -119,9 +114,8 @@ func (b *portsBuilder) unserved(p *Port, format string, args ...any) {
 	b.problems = append(b.problems, fmt.Sprintf("external port %q is not served"+format, append([]any{p.Name}, args...)...))
 }
 
-// External returns the external port that a punt came from, and the localnet port through which it entered.
-// datapathKey is the packet's metadata, localnetKey its register 14, mac its source address. Both results are
-// nil if the local chassis serves no such port.
+// External returns the external port of a punt and its localnet port, or nil. datapathKey is the packet's
+// metadata, localnetKey its register 14.
 func (s *Snapshot) External(datapathKey, localnetKey uint32, mac origin.MAC) (*Port, *Localnet) {
 	n, ok := s.byKey.Get(datapathKey)
 	if !ok {

@@ -17,55 +17,47 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
-// external_ids:dns-forward of a Logical_Switch or Logical_Router names zones and their servers. The key is
-// puntdns' own:
+// ForwardKey is the external_ids key of switches and routers for zones and their servers, puntdns' own:
 //
 //	ZONE=SERVER[,SERVER...][;ZONE=SERVER...]
 //
 // SERVER is an IP address, with a port other than 53 after a colon, as in [fd00::1]:5353. A network has the
-// zones of its switch and of the routers on it.
+// zones of its switch and the switch's routers.
 
 const ForwardKey = "dns-forward"
 
 const (
-	// MaxForwardZones bounds the zones of one row, MaxForwardServers the servers of a zone.
 	MaxForwardZones   = 256
 	MaxForwardServers = 16
 	forwardPort       = 53
 )
 
-// Forward is a zone with its servers. It is immutable.
+// Forward is an immutable zone with its servers.
 type Forward struct {
-	// Zone is fully qualified and in lower case.
 	Zone string
-	// Servers are in the order of the row, each once, empty if none is readable. IPv4-mapped addresses are IPv4
-	// addresses.
+	// Servers are in the order of the row, empty if none is readable.
 	Servers []netip.AddrPort
-	// NamedBy is the row with the zone: `switch "red"` or `router "r1"`.
 	NamedBy string
-	// Rank counts the zones of the network from 0. Zones of the switch come first.
+	// Rank counts the zones of the network from 0, zones of the switch first.
 	Rank int
-	// Key differs between Forwards with different networks, zones or servers.
+	// Key differs between other networks, zones or servers.
 	Key string
 }
 
-// Forwards are the zones of a network, nil for none. They are immutable. Snapshots share a *Forwards until its
-// rows change.
+// Forwards are the zones of a network, or nil. They are immutable, and shared until their rows change.
 type Forwards struct {
 	rows  []ForwardRow
-	all   []*Forward          // by Rank
-	zones map[string]*Forward // by Zone
+	all   []*Forward
+	zones map[string]*Forward
 }
 
 type ForwardRow struct {
-	// NamedBy is Forward.NamedBy.
 	NamedBy string
-	// Text is the value of the key.
-	Text string
+	Text    string
 }
 
-// Find returns the longest zone of a name, nil for none. The name is in lower case. DS records belong to the
-// parent zone (RFC 4035, section 3.1.4.1). Find does not allocate.
+// Find returns the longest zone of a lower-case name, or nil. DS records belong to the parent (RFC 4035,
+// section 3.1.4.1).
 func (f *Forwards) Find(qname string, qtype uint16) *Forward {
 	if f == nil {
 		return nil
@@ -92,10 +84,9 @@ func (f *Forwards) All() iter.Seq[*Forward] {
 	return slices.Values(f.all)
 }
 
-// HasRows reports whether f was made from these rows.
 func (f *Forwards) HasRows(rows []ForwardRow) bool { return f != nil && slices.Equal(f.rows, rows) }
 
-// NewForwards returns the zones of rows, nil for no rows. Of equal zones the first counts.
+// NewForwards returns the zones of rows, or nil. The first of equal zones counts.
 func NewForwards(of origin.Network, rows []ForwardRow, report func(row ForwardRow) names.Report) *Forwards {
 	if len(rows) == 0 {
 		return nil
@@ -104,7 +95,7 @@ func NewForwards(of origin.Network, rows []ForwardRow, report func(row ForwardRo
 	for _, row := range rows {
 		for _, z := range parseForwards(row.Text, report(row)) {
 			if f.zones[z.Zone] != nil {
-				continue // the switch, or a previous router, has the zone
+				continue
 			}
 			z.NamedBy, z.Rank = row.NamedBy, len(f.all)
 			z.Key = keyOfForward(of, z)
@@ -123,8 +114,7 @@ func keyOfForward(of origin.Network, z *Forward) string {
 	return string(b)
 }
 
-// parseForwards parses the value of ForwardKey, and reports and skips unreadable zones and servers. A zone
-// without a readable server stays, so that its names go nowhere else.
+// A zone without a readable server stays, so that its names go nowhere else.
 func parseForwards(text string, bad names.Report) (all []*Forward) {
 	seen := make(map[string]bool)
 	for entry := range strings.SplitSeq(text, ";") {
@@ -192,7 +182,6 @@ func parseForwardServer(word string) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(s.Addr().Unmap(), s.Port()), nil
 }
 
-// Forwards yields the zones of all networks, for each network by Rank. It needs Requests.Forwards.
 func (s *Snapshot) Forwards() iter.Seq2[*Network, *Forward] {
 	return func(yield func(*Network, *Forward) bool) {
 		for _, n := range s.networks.All() {

@@ -7,13 +7,11 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// FlowKey identifies a flow that ovn-controller has made of a row of Southbound's table Logical_Flow, in the
-// ingress pipeline of a switch.
+// FlowKey identifies a switch's ingress flow that ovn-controller made of a Logical_Flow row.
 type FlowKey struct {
-	Network origin.Network
-	// Table is the OpenFlow table.
+	Network         origin.Network
 	Table, Priority int
-	// Cookie is the cookie of the flow: the first 32 bits of the UUID of the row.
+	// Cookie is the first 32 bits of the row's UUID.
 	Cookie uint32
 }
 
@@ -22,8 +20,7 @@ type LogicalFlow struct {
 	Row ovsdb.UUID
 	// Stage is external_ids:stage-name, such as ls_in_acl.
 	Stage string
-	// Hint is external_ids:stage-hint: the first 8 digits of the UUID of the Northbound row by which ovn-northd
-	// has made the flow, empty for a flow without one.
+	// Hint is external_ids:stage-hint: the first 8 digits of the Northbound row's UUID, or "".
 	Hint           string
 	Match, Actions string
 }

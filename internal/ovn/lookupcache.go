@@ -7,20 +7,18 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
-// LookupCache caches the lookup of one name between the punt server, which looks it up before the chain runs,
-// and ovnhosts. The zero LookupCache is empty.
+// LookupCache passes one name's lookup from the punt server to ovnhosts.
 type LookupCache struct {
 	snapshot *Snapshot
-	own      *Network // nil if it is empty
+	own      *Network
 	name     string
 	match    names.Match
 }
 
-// LookupCacheKey is the context key of a *LookupCache.
 type LookupCacheKey struct{}
 
 // Prefetch reports whether a network has a name, without completing hostnames, and caches an exact match. It
-// returns false for an alias, whose target may be elsewhere. The name is as for [Network.Lookup].
+// returns false for an alias, whose target may be elsewhere.
 func (f *LookupCache) Prefetch(s *Snapshot, id origin.Network, name string) bool {
 	own := s.Network(id)
 	if own == nil {
@@ -34,8 +32,7 @@ func (f *LookupCache) Prefetch(s *Snapshot, id origin.Network, name string) bool
 	return ok && a.RRs.Alias() == ""
 }
 
-// Lookup is [Scope.Lookup] of a scope of s. It uses the cached match of the same snapshot, network and name. f
-// may be nil.
+// Lookup is [Scope.Lookup] with the cached match. f may be nil.
 func (f *LookupCache) Lookup(s *Snapshot, scope Scope, name, domain string) (names.Answer, bool) {
 	if f == nil || f.own == nil || f.snapshot != s || f.own != scope.Own || f.name != name {
 		return scope.Lookup(name, domain)

@@ -7,72 +7,62 @@ import (
 	"strings"
 
 	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/policy"
 )
 
 // Port is a guest's logical port: a VIF, a container in a VM, a virtual or an external port. It is immutable.
-//
-// A Port owns little memory: it shares the LogicalPort with the row of the database, and the PortContext
-// with other ports.
+// Ports share LogicalPort and PortContext to save memory.
 type Port struct {
 	*LogicalPort
 	*PortContext
-	// Local is set for a guest of the local chassis. Only these guests may ask here.
+	// Local is set for a guest of the local chassis. Only local guests may ask.
 	Local bool
-	// rare is nil if all its fields are empty.
-	rare *rarePort
+	rare  *rarePort
 }
 
-// LogicalPort is a logical port as its row describes it. It is immutable once the row is stored.
+// LogicalPort is a logical port's row. It is immutable once the row is stored.
 type LogicalPort struct {
 	// Name is the unique Port_Binding.logical_port.
 	Name string
-	// Type is the type by ovn-sb(5) or ovn-nb(5): "", "virtual" or "external" for a guest.
-	Type string
-	// Parent is the name of the VM's port of a container.
+	// Type is "", "virtual" or "external" for a guest (ovn-sb(5), ovn-nb(5)).
+	Type   string
 	Parent string
-	// Hostname is options:hostname as a domain name, "" without one.
+	// Hostname is canonical options:hostname, or "".
 	Hostname string
 	// Addresses are sorted, IPv4 first.
 	Addresses []netip.Addr
-	// MACs are the hardware addresses that the port has in OVN.
-	MACs []origin.MAC
-	// Key is the tunnel key of the port (register 14), 0 without Southbound.
+	MACs      []origin.MAC
+	// Key is register 14, 0 without Southbound.
 	Key uint32
-	// Tag is the VLAN id of a container or of a localnet port.
+	// Tag is the VLAN ID of a container or of a localnet port.
 	Tag uint16
-	// Service is set if the owner of the port serves a network, see IsServiceOwner. Function is set for a port
-	// of a network function (options:is-nf).
+	// Service is set by IsServiceOwner, Function by options:is-nf.
 	Service, Function bool
 }
 
-// PortContext is what a port has from its switch and from its DHCP options. It is immutable.
+// PortContext is what a port has from its switch and its DHCP options. It is immutable.
 type PortContext struct {
-	// Network and SwitchName are the ID and the name of the logical switch.
 	Network    origin.Network
 	SwitchName string
-	// DatapathKey is the tunnel key of the switch (metadata in the pipeline), 0 without Southbound.
+	// DatapathKey is the metadata in the pipeline, 0 without Southbound.
 	DatapathKey uint32
-	// Domain is the domain of the port in OVN, fully qualified and in lower case, "" for none.
-	Domain string
-	// DNSServers are the servers that OVN's DHCP gives the guest (options:dns_server of its
-	// DHCP_Options rows), IPv4 first, each once. Ports with the same rows share the slice.
-	// It is nil without Northbound, and unless Requests.DNSServers asks for it.
+	Domain      string
+	// DNSServers are OVN's DHCP dns_server options, IPv4 first. They need Northbound and Requests.DNSServers.
 	DNSServers []netip.Addr
-	// routers is Port.Routers.
-	routers string
+	routers    string
 }
 
-// rarePort is the fields of a Port that are empty for most ports.
 type rarePort struct {
 	localnets []Localnet
+	groups    string
+	egress    []*policy.Policy
 	ids       []ExternalID
+	arriving  bool
 }
 
-// ExternalID is a key of external_ids with its value.
 type ExternalID = struct{ Key, Value string }
 
-// Localnets returns the ports of the switch through which the packets of an external port enter, sorted by
-// name. It is nil for other ports, and unless the port is Local.
+// Localnets returns the ports through which the packets of a local external port enter, by name.
 func (p *Port) Localnets() []Localnet {
 	if p.rare == nil {
 		return nil
@@ -80,7 +70,7 @@ func (p *Port) Localnets() []Localnet {
 	return p.rare.localnets
 }
 
-// setLocalnets sets Localnets, before p is shared.
+// setLocalnets must run before p is shared.
 func (p *Port) setLocalnets(all []Localnet) {
 	if p.rare == nil {
 		p.rare = new(rarePort)
@@ -88,8 +78,29 @@ func (p *Port) setLocalnets(all []Localnet) {
 	p.rare.localnets = all
 }
 
-// Routers implements origin.Attributes. It needs Requests.RouterNames.
+// Routers needs Requests.RouterNames.
 func (p *Port) Routers() string { return p.routers }
+
+// Groups needs Requests.GroupNames and a local port.
+func (p *Port) Groups() string {
+	if p.rare == nil {
+		return ""
+	}
+	return p.rare.groups
+}
+
+// Egress returns the egress policies by EgressKey of the port, its switch and its groups, nil for none. A policy stays
+// the same by == until its text changes, and ports share the policies of their switch and groups. It needs
+// Requests.Egress, and is empty unless the port is Local.
+func (p *Port) Egress() []*policy.Policy {
+	if p.rare == nil {
+		return nil
+	}
+	return p.rare.egress
+}
+
+// Arriving reports whether the port is on its way to the local chassis by live migration.
+func (p *Port) Arriving() bool { return p.rare != nil && p.rare.arriving }
 
 // ExternalID implements origin.Attributes. It needs the key in Requests.ExternalIDs.
 func (p *Port) ExternalID(key string) string {
@@ -104,7 +115,7 @@ func (p *Port) ExternalID(key string) string {
 	return ""
 }
 
-// PortType returns the type by OVN, or TypeService or TypeFunction.
+// PortType returns the OVN type, TypeService or TypeFunction.
 func (p *LogicalPort) PortType() string {
 	switch {
 	case !IsGuestType(p.Type):
@@ -116,16 +127,14 @@ func (p *LogicalPort) PortType() string {
 	return p.Type
 }
 
-// IsServiceOwner reports whether the owner of a port (external_ids:neutron:device_owner) serves a network.
 func IsServiceOwner(owner string) bool { return strings.HasPrefix(owner, OwnerNetwork) }
 
-// IsTrue reports whether Open vSwitch reads the text of an option as true (smap_get_bool).
+// IsTrue reads an option as Open vSwitch does (smap_get_bool).
 func IsTrue(text string) bool { return strings.EqualFold(text, "true") }
 
-// IsContainer reports whether the port belongs to a container in a VM.
 func (p *LogicalPort) IsContainer() bool { return p.Parent != "" && p.Tag != 0 }
 
-// Interface returns the logical port whose interface the guest has: the VM's port for a container.
+// Interface returns the logical port with the guest's interface: the VM's port for a container.
 func (p *LogicalPort) Interface() string {
 	if p.IsContainer() {
 		return p.Parent

@@ -10,72 +10,63 @@ import (
 
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn/names"
+	"github.com/puntdns/puntdns/internal/policy"
 )
 
-// PortsData describes all ports of a logical switch, and its routers.
 type PortsData struct {
-	// Network and Switch are Network.ID and Network.Name of the switch.
 	Network origin.Network
 	Switch  string
-	// Keys are the tunnel keys of the switch, in any order: one, except while northd replaces its
-	// Datapath_Binding, and none without Southbound.
+	// Keys has two keys while northd replaces the Datapath_Binding, none without Southbound.
 	Keys []uint32
-	// Ports are in any order. The result of NewPorts shares what they point to, not the slice itself.
+	// The result of NewPorts shares the pointers, not the slice.
 	Ports []PortData
-	// Gateways are the addresses of the routers, in any order. Repetitions count once, and more
-	// than maxGateways addresses count as none.
+	// More than MaxGateways count as none.
 	Gateways []netip.Addr
-	// Routers is Port.Routers of each port.
-	Routers string
-	// Machines is set to collect the addresses for Snapshot.HasMachine.
+	Routers  string
+	// Machines collects the addresses for Snapshot.HasMachine.
 	Machines bool
 }
 
-// PortData describes a logical port, of a guest or not.
 type PortData struct {
-	// LogicalPort is shared with the Port. Its Key is 0 without Southbound.
 	*LogicalPort
-	// DatapathKey is PortContext.DatapathKey.
 	DatapathKey uint32
-	// ServiceTag is set for a localnet port whose tags are service tags (IEEE 802.1ad).
+	// ServiceTag is set for a localnet port with service tags (IEEE 802.1ad).
 	ServiceTag bool
-	// Local is set for a guest of the local chassis.
-	Local bool
+	// Local is set for a guest of the local chassis, and Arriving for one on its way there by live migration.
+	Local, Arriving bool
 	// Disabled is set if Logical_Switch_Port.enabled is false. No packet reaches a disabled port,
 	// so the port has no name.
 	Disabled bool
 	// Domain and DNSServers are PortContext.Domain and PortContext.DNSServers.
 	Domain     string
 	DNSServers []netip.Addr
-	// ExternalIDs is for Port.ExternalID.
+	// Groups is Port.Groups, Egress is Port.Egress. ExternalIDs is for Port.ExternalID.
+	Groups      string
+	Egress      []*policy.Policy
 	ExternalIDs []ExternalID
 }
 
-// Ports is the ports of a logical switch, indexed. It is immutable. Versions of a Network with the same
-// ports share one Ports.
+// Ports is the immutable, indexed ports of a logical switch. Versions of a Network share it.
 type Ports struct {
-	all    []*Port
-	guests []*Port          // Local ones, and retained ones
-	byKey  map[uint64]*Port // by PipelineKey, without external ports
-	// external has the external ports that the local chassis serves.
+	all       []*Port
+	guests    []*Port          // local and retained
+	byKey     map[uint64]*Port // by PipelineKey, without external ports
 	external  map[externalKey]externalPort
-	datapaths []uint32 // PortsData.Keys, and those of retained guests; sorted
-	// owners has the addresses of all ports and routers, and whether isMachine reports a port with
-	// the address.
+	datapaths []uint32 // sorted, with the keys of retained guests
+	// owners has the addresses of all ports and routers, true for isMachine ports.
 	owners map[netip.Addr]bool
-	// machines are the addresses of ports that isMachine reports, nil without PortsData.Machines.
+	// machines are the addresses of isMachine ports, if collected.
 	machines  map[netip.Addr]struct{}
-	gateways  []netip.Addr   // see Network.Gateways
-	functions []FunctionPort // sorted by name
-	metadata  bool           // a port serves the metadata addresses, see Network.Owns
+	gateways  []netip.Addr
+	functions []FunctionPort
+	metadata  bool // a port serves the metadata addresses
 	hosts     *names.Hostnames
 }
 
 // PipelineKey joins metadata and register 14.
 func PipelineKey(datapath, port uint32) uint64 { return uint64(datapath)<<32 | uint64(port) }
 
-// isMachine reports whether a port may belong to a machine, which answers DNS queries to its addresses. Only
-// routers and localports may not.
+// isMachine reports whether a port may belong to a machine, which answers DNS queries to its addresses.
 func isMachine(kind string) bool {
 	switch kind {
 	case TypeRouter, TypePatch, TypeGateway, TypeLocalport:
@@ -84,61 +75,49 @@ func isMachine(kind string) bool {
 	return true
 }
 
-// IsGuestType reports whether a port has names and may ask. A VIF, a container, a virtual or an
-// external port does; a router, localnet or localport does not.
+// IsGuestType reports whether a port has names and may ask.
 func IsGuestType(kind string) bool { return kind == "" || kind == "virtual" || kind == TypeExternal }
 
 // Types of ports by ovn-sb(5) and ovn-nb(5).
 const (
-	TypeRouter    = "router" // Northbound only
+	TypeRouter    = "router"
 	TypeLocalnet  = "localnet"
 	TypeLocalport = "localport"
-	// TypePatch and TypeGateway are the ports of Southbound that join a switch and a
-	// router.
+	// TypePatch and TypeGateway join a switch and a router in Southbound.
 	TypePatch    = "patch"
 	TypeGateway  = "l3gateway"
 	TypeExternal = "external"
-	// TypeService is not a type of OVN. It marks a VIF that Neutron has plugged for one of its
-	// services, such as its DHCP agent for bare metal.
+	// TypeService is puntdns' own: a VIF of a Neutron service, such as its DHCP agent for bare metal.
 	TypeService = "neutron-service"
-	// TypeFunction is not a type of OVN. It marks a VIF through which packets of other guests go to
-	// a network function.
+	// TypeFunction is puntdns' own: a VIF to a network function.
 	TypeFunction = "network-function"
 )
 
 const (
-	// OwnerKey is where ML2/OVN writes the Neutron port's device_owner
-	// (neutron's common/ovn/constants.py, OVN_DEVICE_OWNER_EXT_ID_KEY).
+	// OwnerKey has the port's device_owner (neutron's common/ovn/constants.py, OVN_DEVICE_OWNER_EXT_ID_KEY).
 	OwnerKey = "neutron:device_owner"
-	// FunctionKey marks the ports of network functions (ovn-nb(5), Logical_Switch_Port
-	// options, from OVN 26.03 on). northd copies it to Port_Binding.
+	// FunctionKey marks ports of network functions (ovn-nb(5), Logical_Switch_Port options, OVN 26.03).
 	FunctionKey = "is-nf"
-	// OwnerNetwork begins the owners that serve a network: network:dhcp,
-	// network:router_interface and the like (neutron-lib, constants.py).
+	// OwnerNetwork begins the owners that serve a network, such as network:dhcp (neutron-lib, constants.py).
 	OwnerNetwork = "network:"
 )
 
-// portsBuilder collects the ports of a switch for NewPorts.
 type portsBuilder struct {
 	*PortsData
-	out   *Ports
-	hosts *names.HostnamesBuilder
-	// localnets are the localnet ports, by the tunnel key of their datapath.
+	out       *Ports
+	hosts     *names.HostnamesBuilder
 	localnets map[uint32][]localnetPort
-	// contexts are the contexts of the ports so far.
-	contexts map[contextKey]*PortContext
-	problems []string
+	contexts  map[contextKey]*PortContext
+	problems  []string
 }
 
-// contextKey identifies a PortContext among the ports of one switch.
 type contextKey struct {
 	datapath uint32
 	domain   string
-	servers  *netip.Addr // the first one: ports with the same DHCP options share the slice
+	servers  *netip.Addr // the first: ports with the same DHCP options share the slice
 }
 
-// NewPorts returns the ports of a logical switch. problems says which external ports are not served,
-// and why.
+// NewPorts returns the ports of a logical switch. problems lists the external ports that are not served.
 func NewPorts(data PortsData) (ports *Ports, problems []string) {
 	n := len(data.Ports)
 	b := portsBuilder{
@@ -188,8 +167,8 @@ func (b *portsBuilder) add(d *PortData) {
 
 func (b *portsBuilder) addGuest(d *PortData) {
 	p := &Port{LogicalPort: d.LogicalPort, PortContext: b.contextOf(d), Local: d.Local}
-	if len(d.ExternalIDs) > 0 {
-		p.rare = &rarePort{ids: d.ExternalIDs}
+	if len(d.ExternalIDs) > 0 || d.Groups != "" || len(d.Egress) > 0 || d.Arriving {
+		p.rare = &rarePort{ids: d.ExternalIDs, groups: d.Groups, egress: d.Egress, arriving: d.Arriving}
 	}
 	b.out.all = append(b.out.all, p)
 	if d.Local {
@@ -204,7 +183,6 @@ func (b *portsBuilder) addGuest(d *PortData) {
 	b.hosts.Add(d.Hostname, d.Domain, d.Addresses)
 }
 
-// contextOf returns the context of a port. Ports with equal contexts share one.
 func (b *portsBuilder) contextOf(d *PortData) *PortContext {
 	key := contextKey{datapath: d.DatapathKey, domain: d.Domain}
 	if len(d.DNSServers) > 0 {
@@ -228,14 +206,13 @@ func (b *portsBuilder) addGateways() {
 	}
 	b.out.gateways = all
 	for _, a := range all {
-		if !b.out.owners[a] { // a workload may have it too
+		if !b.out.owners[a] {
 			b.out.owners[a] = false
 		}
 	}
 }
 
-// WithRetained returns the ports with retained guests in addition. A guest is left out if a port has its
-// tunnel keys.
+// WithRetained adds retained guests, except guests whose tunnel keys a port has.
 func (p *Ports) WithRetained(retained []*Port) *Ports {
 	if len(retained) == 0 {
 		return p
@@ -252,14 +229,12 @@ func (p *Ports) WithRetained(retained []*Port) *Ports {
 	return &next
 }
 
-// onlyRetained returns the ports with retained guests in the place of all guests.
 func (p *Ports) onlyRetained(retained []*Port) *Ports {
 	next := *p
 	next.guests, next.byKey, next.external = nil, nil, nil
 	return next.WithRetained(retained)
 }
 
-// hasKeys reports whether a port has the tunnel keys of a guest.
 func (p *Ports) hasKeys(guest *Port) bool {
 	if guest.IsExternal() {
 		return slices.ContainsFunc(p.guests, func(q *Port) bool { return q.DatapathKey == guest.DatapathKey && q.Key == guest.Key })
@@ -267,7 +242,7 @@ func (p *Ports) hasKeys(guest *Port) bool {
 	return p.byKey[PipelineKey(guest.DatapathKey, guest.Key)] != nil
 }
 
-// retain adds a retained guest, before p is shared.
+// retain must run before p is shared.
 func (p *Ports) retain(guest *Port) {
 	p.guests = append(p.guests, guest)
 	if !slices.Contains(p.datapaths, guest.DatapathKey) {
@@ -283,6 +258,5 @@ func (p *Ports) retain(guest *Port) {
 	p.byKey[PipelineKey(guest.DatapathKey, guest.Key)] = guest
 }
 
-// MaxGateways bounds the routers of a switch, and their addresses. A switch with more joins the
-// routers of many tenants, which are no gateways of its guests.
+// MaxGateways bounds the routers of a switch. A switch with more joins many tenants' routers.
 const MaxGateways = 32

@@ -80,7 +80,7 @@ func showPorts(ports *Ports) []string {
 		if len(p.DNSServers) > 0 {
 			text += fmt.Sprint(" servers ", p.DNSServers)
 		}
-		if of := p.Routers() + p.ExternalID("id"); of != "" {
+		if of := p.Routers() + p.Groups() + p.ExternalID("id"); of != "" {
 			text += " of " + of
 		}
 		if s.Guest(p.DatapathKey, p.Key) == p {
@@ -139,6 +139,8 @@ func TestNewPorts(t *testing.T) {
 			[]string{"vm: [] by keys", "guests: vm"}, nil},
 		{"labels", PortsData{Routers: "r1,r2", Ports: []PortData{like(vm, func(d *PortData) { d.ExternalIDs = []ExternalID{{"x", "y"}, {"id", "p"}} })}},
 			[]string{"owns: 10.0.0.1 workload", "vm: [10.0.0.1] of r1,r2p by keys", "guests: vm"}, nil},
+		{"groups", PortsData{Ports: []PortData{like(vm, func(d *PortData) { d.Groups = "g1,g2" })}},
+			[]string{"owns: 10.0.0.1 workload", "vm: [10.0.0.1] of g1,g2 by keys", "guests: vm"}, nil},
 		{"DNS servers and machines", PortsData{Machines: true, Ports: []PortData{
 			like(vm, func(d *PortData) { d.DNSServers = parseAddresses("9.9.9.9") }), {LogicalPort: &LogicalPort{Name: "r", Type: TypeRouter, Addresses: parseAddresses("10.0.0.254")}}}},
 			[]string{"owns: 10.0.0.1 workload machine, 10.0.0.254", "vm: [10.0.0.1] servers [9.9.9.9] by keys", "guests: vm"}, nil},

@@ -12,16 +12,14 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// SwitchRef refers to a logical switch by name or ID. The zero SwitchRef refers to none.
+// SwitchRef refers to a logical switch by name or ID, or to none.
 type SwitchRef struct {
-	// Name is the Logical_Switch.name, which need not be unique.
 	Name string
-	// ID is the UUID of the Northbound Logical_Switch.
-	ID origin.Network
+	ID   origin.Network
 }
 
-// ParseSwitchRef parses a UUID or a name. A text in the form of a UUID, in any case, is never a name. So no
-// tenant can divert it by the name of a switch.
+// ParseSwitchRef parses a UUID or a name. A UUID is never a name, so no tenant can divert it by a switch
+// name.
 func ParseSwitchRef(s string) (SwitchRef, error) {
 	if id, err := ovsdb.ParseUUID(s); err == nil {
 		if id == (ovsdb.UUID{}) {
@@ -47,9 +45,7 @@ func CompareSwitchRefs(a, b SwitchRef) int {
 
 // References counts the requests for each network. Source.mu guards it.
 type References struct {
-	// Networks counts requests with Requests.Network.
 	Networks map[SwitchRef]int
-	// Compared counts requests with Requests.ComparedNames, by name.
 	Compared map[string]int
 }
 
@@ -65,7 +61,7 @@ func (r *References) Has(name string, id origin.Network) bool {
 	return r.Networks[SwitchRef{Name: name}] > 0 || r.Networks[SwitchRef{ID: id}] > 0
 }
 
-// Count counts n more requests for a network; n may be negative. It reports whether there was one before.
+// Count adds n, which may be negative. had reports a previous request.
 func (r *References) Count(ref SwitchRef, n int) (had bool) {
 	had = r.Networks[ref] > 0
 	addCount(r.Networks, ref, n)

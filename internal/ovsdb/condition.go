@@ -11,30 +11,26 @@ import (
 )
 
 // Condition is one clause: [column, function, value] (RFC 7047 section 5.1). The server sends a row if any
-// clause of its table is true (ovsdb-server(7), "Monitor_cond"). A clause on a TableRequest.Optional
-// column that the schema lacks is true for no row.
+// clause of its table is true (ovsdb-server(7), "Monitor_cond"). A clause on a missing optional column is
+// true for no row.
 type Condition struct {
-	// Column is a requested column (TableRequest), or "_uuid". Any other column can crash the server: for
-	// rows that change, it stores the columns that its clients have requested. If a change of conditions
-	// adds a column, the server reads past the stored ones (ovsdb_monitor_track_new_change_set in
+	// Column is a requested column, or "_uuid". Any other column can crash the server, which stores only
+	// requested columns of changed rows, and reads past them (ovsdb_monitor_track_new_change_set in
 	// ovsdb/monitor.c of Open vSwitch 3.1).
 	Column string
-	// Function is "==", "!=", "includes", "excludes", or for integers "<",
-	// "<=", ">", ">=".
+	// Function is "==", "!=", "includes", "excludes", or for integers "<", "<=", ">", ">=".
 	Function string
-	// Value is a string, int, int64, bool, UUID, []string, []UUID or
-	// map[string]string.
+	// Value is a string, int, int64, bool, UUID, []string, []UUID or map[string]string.
 	Value any
 }
 
-// Conditions for all rows of a table, and for none.
 var (
 	allRows = json.RawMessage("[true]")
 	noRows  = json.RawMessage("[false]")
 )
 
-// withUUID adds a condition on _uuid that no row matches. A monitor begins with it on each table whose
-// conditions may change, so that the server stores the UUIDs of rows from the start, see Condition.Column.
+// withUUID adds a condition that no row matches, so that the server stores UUIDs from the start, see
+// Condition.Column.
 func withUUID(where json.RawMessage) json.RawMessage {
 	const noRow = `[["_uuid","==",["uuid","00000000-0000-0000-0000-000000000000"]]`
 	if bytes.Equal(where, noRows) {
@@ -43,8 +39,7 @@ func withUUID(where json.RawMessage) json.RawMessage {
 	return append([]byte(noRow+","), where[1:]...)
 }
 
-// encodeWhere returns the "where" of a monitor request to a server without the missing columns. A nil where
-// selects all rows, an empty one none.
+// nil selects all rows, an empty where none.
 func encodeWhere(where []Condition, missing ...string) (json.RawMessage, error) {
 	where = slices.DeleteFunc(slices.Clone(where), func(c Condition) bool { return slices.Contains(missing, c.Column) })
 	switch {
@@ -64,7 +59,7 @@ func encodeWhere(where []Condition, missing ...string) (json.RawMessage, error) 
 	return json.Marshal(clauses)
 }
 
-// encodeValue returns v in the notation of RFC 7047 section 5.1, for json.Marshal.
+// encodeValue returns the notation of RFC 7047 section 5.1.
 func encodeValue(v any) (any, error) {
 	switch v := v.(type) {
 	case string, int, int64, bool:

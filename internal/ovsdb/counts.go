@@ -4,17 +4,14 @@ package ovsdb
 
 import "sync/atomic"
 
-// Counts has the totals of a Client since New.
 type Counts struct {
-	// BytesRead and BytesWritten are without the overhead of TLS.
+	// BytesRead and BytesWritten exclude the overhead of TLS.
 	BytesRead, BytesWritten uint64
 	// Contents counts syncs by all contents, Resumed syncs by changes only.
 	Contents, Resumed uint64
-	// ConditionChanges counts requests that change conditions.
-	ConditionChanges uint64
+	ConditionChanges  uint64
 }
 
-// Plus returns the sum of c and d.
 func (c Counts) Plus(d Counts) Counts {
 	return Counts{
 		BytesRead: c.BytesRead + d.BytesRead, BytesWritten: c.BytesWritten + d.BytesWritten,
@@ -23,12 +20,10 @@ func (c Counts) Plus(d Counts) Counts {
 	}
 }
 
-// counts are the counters behind Counts.
 type counts struct {
 	read, written, contents, resumed, changes atomic.Uint64
 }
 
-// Counts returns the totals so far.
 func (c *Client) Counts() Counts {
 	return Counts{
 		BytesRead: c.counts.read.Load(), BytesWritten: c.counts.written.Load(),

@@ -10,23 +10,20 @@ import (
 )
 
 const (
-	// maxRow bounds the memory of one row, in bytes. A DNS row of 100,000 names takes about 10 MB.
+	// A DNS row of 100,000 names takes about 10 MB.
 	maxRow = 32 << 20
 	// maxResult bounds a result without rows. A schema is below 100 KB.
 	maxResult = 4 << 20
-	// maxSmall bounds ids, errors and the parameters of echo requests.
+	// maxSmall bounds ids, errors and echo parameters.
 	maxSmall = 64 << 10
 )
 
-// monitor is one monitor of a connection.
 type monitor struct {
-	id     string // in JSON
+	id     string
 	tables map[string]*table
-	// row is called for each row.
-	row func(table string, id UUID, op Op, row *Row) error
-	// begin is called before the rows of a reply to "monitor_cond_since". If found is set the rows are
-	// changes, otherwise all contents. It is nil for the monitor of _Server, which "monitor_cond" starts:
-	// its messages name no transaction.
+	row    func(table string, id UUID, op Op, row *Row) error
+	// begin is called before the rows of a "monitor_cond_since" reply. If found is set the rows are changes,
+	// otherwise all contents. begin is nil for _Server's "monitor_cond".
 	begin func(found bool)
 }
 
@@ -34,26 +31,23 @@ type monitor struct {
 type message struct {
 	method                  string
 	id, params, result, err json.RawMessage
-	// rows is the monitor whose rows were in params or result, nil if there were none.
-	rows *monitor
-	// last is the last transaction in the rows of an "update3" or of a reply to "monitor_cond_since". It
-	// is zero from a standalone server.
+	rows                    *monitor
+	// last is the last transaction of an "update3" or a "monitor_cond_since" reply, zero from a standalone
+	// server.
 	last UUID
 }
 
-// decoder decodes messages, and passes on rows meanwhile.
 type decoder struct {
 	*scanner
 	// updates are the monitors whose "update2" or "update3" may arrive.
 	updates []*monitor
-	// initial is the monitor whose contents are the next result, nil for none.
 	initial *monitor
 	row     Row
-	maxRow  int // in bytes of memory
+	maxRow  int
 }
 
-// next decodes one message. Its members come in any order, so rows may precede the id or the method. No other
-// result or parameters have the form of rows; the caller checks id and method.
+// Members come in any order: rows may precede the id or the method, which the caller checks. No other result
+// or parameters have the form of rows.
 func (d *decoder) next() (msg message, err error) {
 	if _, err := d.peek(); err != nil {
 		return msg, err // io.EOF between two messages stays io.EOF
@@ -80,7 +74,6 @@ func (d *decoder) next() (msg message, err error) {
 	return msg, err
 }
 
-// members reads an object. It calls f with the name of each member (readName) to read the value.
 func (d *decoder) members(f func(name []byte) error) error {
 	if err := d.expect('{'); err != nil {
 		return err
@@ -124,14 +117,13 @@ func (d *decoder) result(msg *message) error {
 	return d.tableUpdates(msg.rows)
 }
 
-// sinceResult reads the result of "monitor_cond_since" (ovsdb-server(7)): [<found>,
-// <last-txn-id>, <table-updates2>].
+// sinceResult reads "monitor_cond_since" (ovsdb-server(7)): [<found>, <last-txn-id>, <table-updates2>].
 func (d *decoder) sinceResult(msg *message) error {
 	if err := d.expect('['); err != nil {
 		return err
 	}
 	if c, err := d.peek(); err == nil && c == ']' {
-		// The reply to an echo request that was sent before the request for the monitor.
+		// The reply to an echo request before the monitor request.
 		d.pos++
 		msg.rows, msg.result = nil, json.RawMessage("[]")
 		return nil
@@ -157,7 +149,6 @@ func (d *decoder) sinceResult(msg *message) error {
 	return d.expect(']')
 }
 
-// lastID reads <last-txn-id> and the comma after it.
 func (d *decoder) lastID(msg *message) error {
 	text, err := d.readName()
 	if err != nil {
@@ -200,8 +191,7 @@ func (d *decoder) params(msg *message) error {
 	return nil
 }
 
-// updateParams reads the parameters after the monitor's id: the rows of an "update2", or the last transaction
-// and the rows of an "update3".
+// updateParams reads the rows of an "update2", or the last transaction and the rows of an "update3".
 func (d *decoder) updateParams(msg *message, m *monitor) error {
 	if msg.rows != nil {
 		return errTwice
@@ -218,7 +208,6 @@ func (d *decoder) updateParams(msg *message, m *monitor) error {
 	return d.expect(']')
 }
 
-// appendParam reads a parameter and appends its text to all.
 func (d *decoder) appendParam(all []byte, first bool) ([]byte, error) {
 	value, err := d.raw(maxSmall)
 	if err != nil {
@@ -233,13 +222,12 @@ func (d *decoder) appendParam(all []byte, first bool) ([]byte, error) {
 	return all, nil
 }
 
-// The notifications with rows.
 const (
 	methodUpdate2 = "update2"
 	methodUpdate3 = "update3"
 )
 
-// monitorOf returns the monitor whose id is the only one of params so far, nil for none.
+// The id must be the only one of params so far.
 func (d *decoder) monitorOf(params []byte) *monitor {
 	for _, m := range d.updates {
 		if string(params[1:]) == m.id {
@@ -328,7 +316,7 @@ func (d *decoder) columns(t *table, op Op) error {
 	})
 }
 
-// value reads <value> (RFC 7047 section 5.1) and returns the number of its elements.
+// value reads <value> (RFC 7047 section 5.1). n counts the elements.
 func (d *decoder) value(col column) (n uint32, err error) {
 	c, err := d.peek()
 	if err != nil {
@@ -354,7 +342,6 @@ func (d *decoder) value(col column) (n uint32, err error) {
 	return 0, fmt.Errorf("%.20q is not of the column's type", tag)
 }
 
-// elements reads the rest of ["set", [...]] or ["map", [...]] and returns the number of elements.
 func (d *decoder) elements(col column) (n uint32, err error) {
 	if err := d.expect(','); err != nil {
 		return 0, err
@@ -397,7 +384,6 @@ func (d *decoder) pair(col column) error {
 	return d.expect(']')
 }
 
-// element reads <atom>, or a reference.
 func (d *decoder) element(k kind) error {
 	if k != kindUUID {
 		return d.atom(k)
@@ -415,7 +401,6 @@ func (d *decoder) element(k kind) error {
 	return d.uuid()
 }
 
-// uuid reads the rest of ["uuid", "..."].
 func (d *decoder) uuid() error {
 	if err := d.expect(','); err != nil {
 		return err
@@ -436,7 +421,6 @@ func (d *decoder) uuid() error {
 	return d.expect(']')
 }
 
-// atom reads a string, an integer or a boolean.
 func (d *decoder) atom(k kind) (err error) {
 	var a atom
 	switch k {

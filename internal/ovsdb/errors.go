@@ -12,8 +12,7 @@ import (
 
 var errClosed = errors.New("the server closed the connection")
 
-// closeError returns errClosed for the errors of a connection that the server has closed. They differ by
-// whether a read or a write fails first.
+// The errors of a connection that the server has closed differ by whether a read or a write fails first.
 func closeError(err error) error {
 	for _, closed := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
 		if errors.Is(err, closed) {
@@ -23,15 +22,13 @@ func closeError(err error) error {
 	return err
 }
 
-// serverError is an error reply.
 type serverError struct{ method, text string }
 
 func (e *serverError) Error() string {
 	return e.method + ": the server answers " + e.text
 }
 
-// newServerError parses the "error" of a reply: null, a string, or <error> (RFC 7047 section 3.1). It returns
-// nil for null.
+// newServerError parses null, a string, or <error> (RFC 7047 section 3.1).
 func newServerError(method string, text json.RawMessage) error {
 	if len(text) == 0 || string(text) == "null" {
 		return nil

@@ -9,51 +9,44 @@ import (
 	"slices"
 )
 
-// Mirror stores each row that a Receiver gets in a compact form that DecodeRow reads. It is for a
-// Receiver that uses a part of the rows and saves all of them. It has no lock. A nil Mirror stores
-// nothing.
+// Mirror stores all rows of a Receiver that uses a part of them, for DecodeRow. A nil Mirror stores nothing.
 //
-// Reset, Stage and Discard collect a transaction, and Apply makes the rows what was collected. The
-// goroutine of the Client calls these four; the owner's lock guards Apply, Rows and what Rows returns.
+// Reset, Stage and Discard collect a transaction, which Apply writes. The goroutine of the Client calls these
+// four; the owner's lock guards Apply, Rows and the result of Rows.
 type Mirror struct {
-	limit   int // see contents.size
+	limit   int // of contents.size
 	now     contents
 	staged  contents
 	scratch Row
 }
 
-// contents are rows by table, or in Mirror.staged those that Apply sets: nil for one that is deleted.
+// contents has rows by table. In Mirror.staged, nil is a deleted row.
 type contents struct {
 	rows map[string]map[UUID][]byte
-	// size is the sum of the rows in bytes, of all of them after Apply. over says that it was above
-	// the limit: nothing is stored until Reset.
+	// size is the sum of all rows in bytes, for staged after Apply. Above the limit, over is set and nothing
+	// is stored until Reset.
 	size int
 	over bool
-	// all is set if the rows are all that there will be.
+	// all is set if the rows replace all others.
 	all bool
 }
 
-// rowOverhead estimates the memory of a row beside its bytes.
 const rowOverhead = 100
 
-// NewMirror returns a Mirror for at most limit bytes of rows.
 func NewMirror(limit int) *Mirror { return &Mirror{limit: limit} }
 
-// Reset is for Receiver.Reset: it removes all rows.
 func (m *Mirror) Reset() {
 	if m != nil {
 		m.staged = contents{all: true}
 	}
 }
 
-// Discard drops what was collected: the connection has ended.
 func (m *Mirror) Discard() {
 	if m != nil {
 		m.staged = contents{size: m.now.size, over: m.now.over}
 	}
 }
 
-// Stage is for Receiver.Row.
 func (m *Mirror) Stage(table string, id UUID, op Op, row *Row) {
 	if m == nil || m.staged.over {
 		return
@@ -84,7 +77,6 @@ func (m *Mirror) Stage(table string, id UUID, op Op, row *Row) {
 	s.set(table, id, next)
 }
 
-// set sets a row, nil for one that is deleted.
 func (c *contents) set(table string, id UUID, row []byte) {
 	if c.rows == nil {
 		c.rows = make(map[string]map[UUID][]byte)
@@ -99,7 +91,6 @@ func (c *contents) set(table string, id UUID, row []byte) {
 	}
 }
 
-// Apply is for Receiver.Commit.
 func (m *Mirror) Apply() {
 	if m == nil {
 		return
@@ -117,8 +108,7 @@ func (m *Mirror) Apply() {
 	m.Discard()
 }
 
-// Rows returns the rows by table. The caller must not alter the bytes. It reports false if the rows
-// exceeded the limit.
+// Rows returns the rows by table, which the caller must not alter. ok is false if they exceeded the limit.
 func (m *Mirror) Rows() (tables map[string]map[UUID][]byte, ok bool) {
 	if m == nil || m.now.over {
 		return nil, false
@@ -130,7 +120,7 @@ func (m *Mirror) Rows() (tables map[string]map[UUID][]byte, ok bool) {
 	return tables, true
 }
 
-// StageAll is Reset and then Stage of rows that another Mirror has had. The maps become the Mirror's.
+// StageAll resets the Mirror and stages rows of another Mirror. The maps become the Mirror's.
 func (m *Mirror) StageAll(tables map[string]map[UUID][]byte) {
 	m.Reset()
 	if m == nil {
@@ -144,9 +134,9 @@ func (m *Mirror) StageAll(tables map[string]map[UUID][]byte) {
 	}
 }
 
-// A row is encoded as the columns that are present, then 0. A column is its index from 1 on, its width, the
-// number of its elements and their atoms. An atom is the length of its text, the text and its number.
-// All numbers are varints.
+// A row is encoded as the present columns, then 0. A column is its index from 1 on, its width, the number of
+// its elements and their atoms. An atom is the length of its text, the text and its number. All numbers are
+// varints.
 
 func appendRow(b []byte, r *Row) []byte {
 	for col, c := range r.cells {
@@ -178,7 +168,6 @@ func (r *Row) appendAtom(b []byte, a atom) []byte {
 	return binary.AppendVarint(b, a.num)
 }
 
-// merge returns the encoded row old after a Modify.
 func (m *Mirror) merge(old []byte, update *Row) []byte {
 	if DecodeRow(old, &m.scratch, len(update.cells)) != nil {
 		return old // never: appendRow made it
@@ -197,7 +186,6 @@ func (m *Mirror) merge(old []byte, update *Row) []byte {
 	return append(b, 0)
 }
 
-// atomKey is an atom as a map key.
 type atomKey struct {
 	text string
 	num  int64
@@ -205,11 +193,11 @@ type atomKey struct {
 
 func (r *Row) key(a atom) atomKey { return atomKey{string(r.bytes(a)), a.num} }
 
-// appendDiff appends a column of r, changed by the difference in update (Row.Diff).
+// update has a difference, see Row.Diff.
 func (r *Row) appendDiff(b []byte, col int, update *Row) []byte {
 	c, d := r.cells[col], update.cells[col]
 	width := d.width
-	differs := make(map[atomKey]uint32, d.n) // the index of an element of update, by its first atom
+	differs := make(map[atomKey]uint32, d.n)
 	for i := range d.n {
 		differs[update.key(update.atoms[d.first+i*width])] = i
 	}
@@ -245,7 +233,6 @@ func (r *Row) appendDiff(b []byte, col int, update *Row) []byte {
 
 var errRow = errors.New("a saved row that can't be read")
 
-// rowReader reads an encoded row.
 type rowReader struct {
 	b   []byte
 	err error
@@ -271,8 +258,7 @@ func (r *rowReader) varint() int64 {
 	return v
 }
 
-// DecodeRow decodes a row of Mirror.Rows into row, like an Insert. columns is the number of columns of the
-// table. It returns an error for malformed bytes.
+// DecodeRow decodes a row of Mirror.Rows like an Insert, or returns an error.
 func DecodeRow(b []byte, row *Row, columns int) error {
 	row.reset(columns)
 	r := rowReader{b: b}
@@ -281,7 +267,7 @@ func DecodeRow(b []byte, row *Row, columns int) error {
 		if col == 0 || r.err != nil {
 			break
 		}
-		width, n := r.uvarint(2), r.uvarint(len(r.b)) // an element is two bytes at least
+		width, n := r.uvarint(2), r.uvarint(len(r.b)) // two bytes an element at least
 		if col <= last || width == 0 || n*width > len(r.b) {
 			return errRow
 		}

@@ -11,43 +11,36 @@ import (
 )
 
 // A server names its last transaction only with rows, and conditions leave out the transactions of other
-// nodes. So the client polls for it, often enough that the server still remembers it after a cut. It also
-// polls for the Raft index, which shows a server that is behind. A monitor of the index would send each
-// transaction of the cloud to each client.
+// nodes. So the client polls for the last transaction, often enough that the server still remembers it after
+// a cut. It also polls for the Raft index, which shows a server that is behind. A monitor of the index would
+// send each transaction of the cloud to each client.
 //
-// A server that has the index and does not know the last transaction may lack it (serverRow.mayLack), or
-// has just forgotten it. So the client avoids this server for maxBehind only.
+// A server with the index that does not know the last transaction may lack it (serverRow.mayLack), or has
+// just forgotten it. So the client avoids this server for maxBehind only.
 const (
-	// maxPollTxns is the intended number of transactions between two polls. A server remembers 100, fewer
-	// if these are larger than the database (ovsdb_txn_history_run in ovsdb/transaction.c of Open
-	// vSwitch), and a reconnect takes a while.
-	maxPollTxns = 35
-	// firstPollInterval is the time before the first poll; the others bound the time between two.
+	// maxPollTxns is the intended number of transactions between two polls. A server remembers 100, fewer if
+	// these are larger than the database (ovsdb_txn_history_run in ovsdb/transaction.c of Open vSwitch).
+	maxPollTxns       = 35
 	minPollInterval   = time.Second
 	firstPollInterval = time.Second
 	maxPollInterval   = 10 * time.Second
 	// maxIndexAge bounds the time between two polls of the index while rows bring the last transaction.
 	maxIndexAge = 30 * time.Second
-	// maxBehind bounds how long servers are avoided that may be behind, without a proof that they are.
+	// maxBehind bounds how long the client avoids servers that may be behind.
 	maxBehind = 30 * time.Second
 )
 
-// polling decides when the server is polled.
 type polling struct {
-	// outstanding counts the replies that have not arrived.
 	outstanding int
-	// remembered is unset if the server does not know the previous last transaction any more.
+	// remembered is unset if the server has forgotten the previous last transaction.
 	remembered bool
-	// seenAt is when a reply or an update last named the last transaction, sentAt the last poll.
+	// seenAt is when the server last named the last transaction, sentAt the last poll.
 	seenAt, sentAt time.Time
-	// interval is the time from seenAt to the next poll.
-	interval time.Duration
-	// index is the Raft index at indexAt, the time of the last reply.
-	index   int64
-	indexAt time.Time
+	interval       time.Duration
+	index          int64
+	indexAt        time.Time
 }
 
-// begin starts over when all rows have arrived.
 func (p *polling) begin(now time.Time, server *serverRow) {
 	*p = polling{outstanding: p.outstanding, remembered: true, seenAt: now, sentAt: now, interval: firstPollInterval, indexAt: now}
 	if server != nil {
@@ -55,7 +48,6 @@ func (p *polling) begin(now time.Time, server *serverRow) {
 	}
 }
 
-// due returns the time of the next poll.
 func (p *polling) due(clustered bool) time.Time {
 	due := p.seenAt.Add(p.interval)
 	if latest := p.sentAt.Add(maxIndexAge); clustered && latest.Before(due) {
@@ -64,8 +56,8 @@ func (p *polling) due(clustered bool) time.Time {
 	return due
 }
 
-// replied counts a reply. The last reply of a poll sets the next interval by the number of transactions
-// since the previous poll. A relay has no index: then the interval grows until the server has forgotten.
+// replied sets the next interval by the number of transactions since the previous poll. For a relay, without
+// an index, the interval grows until the server has forgotten.
 func (p *polling) replied(now time.Time, index int64) {
 	if p.outstanding--; p.outstanding > 0 {
 		return
@@ -84,12 +76,11 @@ func (p *polling) replied(now time.Time, index int64) {
 	p.index, p.indexAt = index, now
 }
 
-// poll asks for the last transaction and the index if a poll is due. Otherwise it returns when the next
-// one is due, zero for never.
+// due is when the next poll is, or zero.
 //
-// The last transaction comes with the reply to a monitor without rows, which ends at once. The server
-// sends outstanding updates of the main monitor before it reads the next request
-// (ovsdb_jsonrpc_session_run), so the rows reflect the transaction and the index in the replies.
+// The last transaction comes with the reply to a monitor without rows. The server sends outstanding updates
+// of the main monitor before it reads the next request (ovsdb_jsonrpc_session_run), so the rows reflect the
+// transaction and the index.
 func (s *session) poll() (due time.Time, err error) {
 	if !s.synced || s.canceling || s.server == nil || s.polling.outstanding > 0 {
 		return time.Time{}, nil
@@ -128,16 +119,13 @@ func (s *session) poll() (due time.Time, err error) {
 	return time.Time{}, s.write(text)
 }
 
-// lastTxnParams returns the parameters of a monitor_cond_since without rows. The reply has the last
-// transaction, and whether the server remembers the given one.
 func (s *session) lastTxnParams(last UUID) []any {
 	no := map[string]bool{"initial": false, "insert": false, "delete": false, "modify": false}
-	table := slices.Min(slices.Collect(maps.Keys(s.main.tables))) // the same for all clients
+	table := slices.Min(slices.Collect(maps.Keys(s.main.tables)))
 	requests := map[string]any{table: []any{map[string]any{"columns": []string{}, "where": []bool{false}, "select": no}}}
 	return []any{s.client.cfg.Database, json.RawMessage(lastTxnID), requests, last.String()}
 }
 
-// parseLastTxn parses the result of a request with lastTxnParams.
 func parseLastTxn(text json.RawMessage) (remembered bool, last UUID, err error) {
 	var result []json.RawMessage
 	var id string
@@ -149,9 +137,9 @@ func parseLastTxn(text json.RawMessage) (remembered bool, last UUID, err error) 
 	return remembered, last, err
 }
 
-// checkLastTxn asks, before the main monitor starts, whether the server remembers the last transaction of
-// an earlier connection. If not, a resume is not tried: it would first transfer all tables that have no
-// conditions. The server may also be behind: then checkLastTxn returns errBehind, for maxBehind at most.
+// checkLastTxn asks whether the server remembers the last transaction: a resume without it would first
+// transfer all tables without conditions. For maxBehind at most, checkLastTxn returns errBehind if the server
+// may be behind.
 func (s *session) checkLastTxn() error {
 	c := s.client
 	last := c.resume.position.Last
@@ -179,7 +167,6 @@ func (s *session) checkLastTxn() error {
 	return nil
 }
 
-// gotIndex handles the reply to indexQuery.
 func (s *session) gotIndex(msg message) error {
 	if newServerError("transact", msg.err) == nil {
 		s.server.takeIndex(msg.result)
@@ -188,7 +175,6 @@ func (s *session) gotIndex(msg message) error {
 	return s.serverChanged()
 }
 
-// gotLastTxn handles the reply to the poll of the last transaction.
 func (s *session) gotLastTxn(msg message) error {
 	if err := newServerError("monitor_cond_since", msg.err); err != nil {
 		return err

@@ -13,27 +13,24 @@ import (
 )
 
 const (
-	// bufferSize, in bytes, is the part of a message in memory, besides one row.
+	// bufferSize is the part of a message in memory, besides one row.
 	bufferSize = 64 << 10
-	// maxDepth is far above the depth of any schema or error.
-	maxDepth = 64
-	// maxName bounds the names of tables and columns, UUIDs, tags and methods.
-	maxName = 1 << 10
+	maxDepth   = 64
+	maxName    = 1 << 10
 )
 
 // scanner splits JSON (RFC 8259) into tokens while the bytes arrive.
 type scanner struct {
 	r        io.Reader
 	buf      []byte
-	pos, end int    // the bytes of buf that are not consumed
-	name     []byte // buffer of readName and scalar
+	pos, end int
+	name     []byte
 }
 
 func newScanner(r io.Reader) *scanner {
 	return &scanner{r: r, buf: make([]byte, bufferSize)}
 }
 
-// fill reads more bytes if the buffer is empty.
 func (s *scanner) fill() error {
 	for tries := 0; s.pos == s.end; tries++ {
 		if tries == 100 {
@@ -48,8 +45,7 @@ func (s *scanner) fill() error {
 	return nil
 }
 
-// peek returns the next byte that is not white space, without consuming it. It returns io.EOF unchanged:
-// between two messages io.EOF is the regular end.
+// peek returns the next byte that is not white space. io.EOF between two messages is the regular end.
 func (s *scanner) peek() (byte, error) {
 	for {
 		for s.pos < s.end {
@@ -78,7 +74,6 @@ func (s *scanner) expect(want byte) error {
 	return nil
 }
 
-// next advances to the next element of a container that ends with end, and reports whether there is one.
 func (s *scanner) next(first bool, end byte) (bool, error) {
 	c, err := s.peek()
 	if err != nil {
@@ -98,7 +93,7 @@ func (s *scanner) next(first bool, end byte) (bool, error) {
 	return true, nil
 }
 
-// key reads the name of a member and the colon. The name is valid until the next one.
+// The name is valid until the next one.
 func (s *scanner) key() ([]byte, error) {
 	name, err := s.readName()
 	if err != nil {
@@ -107,15 +102,12 @@ func (s *scanner) key() ([]byte, error) {
 	return name, s.expect(':')
 }
 
-// readName reads a short string. It is valid until the next one.
 func (s *scanner) readName() ([]byte, error) {
 	var err error
 	s.name, err = s.appendString(s.name[:0], maxName)
 	return s.name, err
 }
 
-// appendString reads a string of at most limit bytes and appends its text. Bytes that are not UTF-8 stay
-// unchanged.
 func (s *scanner) appendString(dst []byte, limit int) ([]byte, error) {
 	if err := s.expect('"'); err != nil {
 		return dst, err
@@ -156,7 +148,6 @@ func (s *scanner) appendString(dst []byte, limit int) ([]byte, error) {
 	}
 }
 
-// appendEscape reads the rest of an escape, after the backslash.
 func (s *scanner) appendEscape(dst []byte) ([]byte, error) {
 	c, err := s.byte()
 	if err != nil {
@@ -233,7 +224,6 @@ func (s *scanner) hex4() (rune, error) {
 	return r, nil
 }
 
-// byte reads one byte inside a value.
 func (s *scanner) byte() (byte, error) {
 	if s.pos == s.end {
 		if err := s.fill(); err != nil {
@@ -245,8 +235,7 @@ func (s *scanner) byte() (byte, error) {
 	return c, nil
 }
 
-// scalar reads a number or a literal, up to the first byte that cannot belong to one. It is valid until the
-// next name.
+// scalar reads a number or a literal, valid until the next name.
 func (s *scanner) scalar() ([]byte, error) {
 	if _, err := s.peek(); err != nil {
 		return nil, inside(err)
@@ -268,18 +257,17 @@ func (s *scanner) scalar() ([]byte, error) {
 	return s.name, nil
 }
 
-// nesting is the state between two bytes of a value. The zero value is the state before the first byte.
+// nesting is the state between two bytes of a value.
 type nesting struct {
-	depth   int  // arrays and objects that are open
-	quoted  bool // in a string
-	escaped bool // after a backslash in a string
+	depth   int
+	quoted  bool
+	escaped bool
 }
 
-// outside reports whether no string, array or object is open.
 func (n *nesting) outside() bool { return n.depth == 0 && !n.quoted }
 
-// step advances by one byte, and reports whether the byte closes the outermost string, array or object. It does
-// not check that brackets match.
+// closed is set for the end of the outermost string, array or object. step does not check that brackets
+// match.
 func (n *nesting) step(c byte) (closed bool, err error) {
 	if n.quoted {
 		n.quoted = n.escaped || c != '"'
@@ -300,7 +288,6 @@ func (n *nesting) step(c byte) (closed bool, err error) {
 	return false, nil
 }
 
-// raw reads any value and returns its text, of at most limit bytes.
 func (s *scanner) raw(limit int) (json.RawMessage, error) {
 	if _, err := s.peek(); err != nil {
 		return nil, inside(err)
@@ -334,7 +321,6 @@ func (s *scanner) raw(limit int) (json.RawMessage, error) {
 	return text, nil
 }
 
-// inside turns io.EOF within a value into io.ErrUnexpectedEOF.
 func inside(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

@@ -26,24 +26,21 @@ var kinds = map[string]kind{
 	"uuid":    kindUUID,
 }
 
-// column is a requested column.
 type column struct {
 	index      int
 	key, value kind // value is kindNone except in a map
-	// many is set if the column can have more than one element. A "modify" then has a difference.
+	// many is set if the column may have several elements. A "modify" then has a difference.
 	many bool
 }
 
-// table is a requested table.
 type table struct {
 	name    string
-	names   []string          // the requested columns that the server has
-	columns map[string]column // by name
-	missing []string          // the optional columns that the server lacks
-	width   int               // the number of requested columns, including missing ones
+	names   []string // requested, and in the schema
+	columns map[string]column
+	missing []string // optional, and not in the schema
+	width   int
 }
 
-// schema is the relevant part of a database schema (RFC 7047 section 3.2).
 type schema struct {
 	Tables map[string]tableSchema `json:"tables"`
 }
@@ -83,7 +80,6 @@ func (t *baseType) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// tables returns the requested tables. It fails if the schema lacks a required table or column.
 func (s *schema) tables(database string, requests []TableRequest) (map[string]*table, error) {
 	all := make(map[string]*table, len(requests))
 	for _, req := range requests {
@@ -103,7 +99,6 @@ func (s *schema) tables(database string, requests []TableRequest) (map[string]*t
 	return all, nil
 }
 
-// table returns the requested table.
 func (s *tableSchema) table(database string, req TableRequest) (*table, error) {
 	names := slices.Concat(req.Columns, req.Optional)
 	t := &table{name: req.Table, columns: make(map[string]column, len(names)), width: len(names)}
@@ -126,7 +121,6 @@ func (s *tableSchema) table(database string, req TableRequest) (*table, error) {
 	return t, nil
 }
 
-// column returns a column of this type, with its index in rows. It reports whether the type is supported.
 func (t *columnType) column(index int) (c column, ok bool) {
 	c = column{
 		index: index,

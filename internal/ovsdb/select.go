@@ -11,17 +11,16 @@ import (
 	"net"
 )
 
-// Query selects rows of one table, for which all conditions are true. A monitor selects the rows for which any
-// condition is true.
+// Query selects rows for which all conditions are true, unlike a monitor, which needs any condition.
 type Query struct {
 	Table   string
 	Columns []string
 	Where   []Condition
 }
 
-// Select answers queries by one transaction, over a connection of its own. It returns the rows of each query as
-// JSON (RFC 7047 section 5.2.2), 4 MiB at most in all. It asks the endpoints in turn, each once, until one answers.
-// Of Config only Database, Endpoints, TLS and the durations count.
+// Select answers queries by one transaction over a connection of its own. It returns the rows of each query
+// as JSON (RFC 7047 section 5.2.2), 4 MiB at most in all. Of Config only Database, Endpoints, TLS and the
+// durations count.
 func Select(ctx context.Context, cfg Config, queries ...Query) (results []json.RawMessage, err error) {
 	operations := []any{cfg.Database}
 	for _, q := range queries {
@@ -46,7 +45,6 @@ func Select(ctx context.Context, cfg Config, queries ...Query) (results []json.R
 	return nil, cmp.Or(ctx.Err(), errors.Join(all...))
 }
 
-// encodeAll returns the "where" of a select.
 func encodeAll(where []Condition) (json.RawMessage, error) {
 	if len(where) == 0 {
 		return json.RawMessage("[]"), nil
@@ -54,7 +52,6 @@ func encodeAll(where []Condition) (json.RawMessage, error) {
 	return encodeWhere(where)
 }
 
-// selectRows returns the rows of each operation of a transaction.
 func (s *session) selectRows(operations []any) (rows []json.RawMessage, err error) {
 	if err := s.watchServer(); err != nil {
 		return nil, err
@@ -85,7 +82,6 @@ func (s *session) selectRows(operations []any) (rows []json.RawMessage, err erro
 	return rows, nil
 }
 
-// StringMap is a map of strings to strings in the results of [Select].
 type StringMap map[string]string
 
 // UnmarshalJSON decodes ["map", [[key, value], ...]] (RFC 7047 section 5.1).

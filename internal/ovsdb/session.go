@@ -17,15 +17,12 @@ import (
 	"time"
 )
 
-// The ids of the monitors of a connection and of some requests, in JSON. One monitor has all tables, since
-// overlapping monitors would send a row twice. The other one has the row of _Server, which shows whether
-// the server is connected to its cluster.
+// One monitor has all tables, since overlapping monitors would send a row twice. The other has the row of
+// _Server, which shows whether the server is connected to its cluster.
 const (
-	mainID   = `"puntdns"`
-	serverID = `"puntdns-server"`
-	echoID   = `"echo"`
-	// The requests of poll: for a monitor without rows, which has the same id, for its end, and for the
-	// index.
+	mainID       = `"puntdns"`
+	serverID     = `"puntdns-server"`
+	echoID       = `"echo"`
 	lastTxnID    = `"puntdns-position"`
 	lastTxnEndID = `"puntdns-position-end"`
 	indexID      = `"puntdns-index"`
@@ -44,16 +41,15 @@ type session struct {
 	server *serverRow
 
 	lastID  int
-	pending string  // id of the outstanding request, "" without one
-	reply   message // to the last request
+	pending string
+	reply   message
 
 	// synced is set while the contents are complete; Resync unsets it.
 	synced bool
 	// loading is set while the tables with conditions are read, see readAll. loadedTxn is the last
-	// transaction of the updates meanwhile.
+	// transaction meanwhile.
 	loading   bool
 	loadedTxn UUID
-	// remembers is set if the server remembers the last transaction of an earlier connection.
 	remembers bool
 	// discarding is set while the rows of the main monitor are dropped, until it has ended.
 	discarding bool
@@ -71,7 +67,7 @@ type session struct {
 	silentSince time.Time
 	// probed is set while no bytes have come since the last echo request.
 	probed bool
-	// replyDeadline is the end of the time in which the outstanding request allows silence, or zero.
+	// replyDeadline ends the time in which the outstanding request allows silence.
 	replyDeadline time.Time
 }
 
@@ -81,7 +77,6 @@ func newSession(ctx context.Context, c *Client, conn net.Conn, onSync func()) *s
 	return s
 }
 
-// run runs until the connection ends, and returns the reason, never nil.
 func (s *session) run() error {
 	if err := s.watchServer(); err != nil {
 		return err
@@ -96,8 +91,7 @@ func (s *session) run() error {
 	}
 }
 
-// watchServer starts the monitor of _Server, reads the index, and checks that the server is usable. The
-// monitor has no condition: the server composes an update once if all clients get the same one
+// The monitor of _Server has no condition: the server composes an update once for all clients
 // (ovsdb_monitor_get_update in ovsdb/monitor.c of Open vSwitch).
 func (s *session) watchServer() error {
 	s.server = &serverRow{
@@ -129,7 +123,6 @@ func (s *session) watchServer() error {
 	return nil
 }
 
-// serverChanged handles a change of the row in _Server or of the index.
 func (s *session) serverChanged() error {
 	if s.server == nil {
 		return nil
@@ -143,7 +136,6 @@ func (s *session) serverChanged() error {
 	return nil
 }
 
-// openMain starts the monitor of the tables and delivers their contents.
 func (s *session) openMain() error {
 	c := s.client
 	text, err := s.call("get_schema", c.cfg.Database)
@@ -176,8 +168,8 @@ func (s *session) openMain() error {
 	return nil
 }
 
-// readMain starts the main monitor and commits its rows: the changes since the receiver's position if the
-// server remembers it, otherwise all contents.
+// readMain commits the changes since the receiver's position if the server remembers it, otherwise all
+// contents.
 func (s *session) readMain() error {
 	c := s.client
 	now, where, err := c.conditions(s.main.tables)
@@ -206,7 +198,6 @@ func (s *session) readMain() error {
 	return nil
 }
 
-// finishRead commits the rows of readMain.
 func (s *session) finishRead(now sent, where map[string]json.RawMessage, last UUID) {
 	s.sent, s.where, s.synced = now, where, true
 	s.setResume(last, now, where)
@@ -218,8 +209,7 @@ func (s *session) finishRead(now sent, where map[string]json.RawMessage, last UU
 	s.client.cfg.Receiver.Commit()
 }
 
-// resume starts the main monitor with the changes since a position, and returns the last transaction. It
-// reports false if the server has forgotten the position since checkLastTxn: then no monitor runs.
+// If the server has forgotten the position since checkLastTxn, no monitor runs.
 func (s *session) resume(from Position) (resumed bool, last UUID, err error) {
 	s.main.begin = func(found bool) {
 		if resumed, s.discarding = found, !found; found {
@@ -235,10 +225,8 @@ func (s *session) resume(from Position) (resumed bool, last UUID, err error) {
 	return false, UUID{}, err
 }
 
-// readAll starts the main monitor with all contents, and returns the last transaction.
-//
-// The monitor begins without the rows of tables with conditions. A change of conditions brings them. For
-// initial contents the server copies all rows of a table before it evaluates the conditions
+// readAll begins the main monitor without the rows of tables with conditions; a change of conditions brings
+// them. For initial contents the server copies all rows of a table before it evaluates the conditions
 // (ovsdb_monitor_get_initial in ovsdb/monitor.c of Open vSwitch); for a change it copies none.
 func (s *session) readAll(where map[string]json.RawMessage) (last UUID, err error) {
 	s.reset()
@@ -255,15 +243,12 @@ func (s *session) readAll(where map[string]json.RawMessage) (last UUID, err erro
 	return s.loadedTxn, err
 }
 
-// reset announces all contents to the receiver.
 func (s *session) reset() {
 	s.client.counts.contents.Add(1)
 	s.clearResume()
 	s.client.cfg.Receiver.Reset()
 }
 
-// splitConditions returns the conditions that a monitor begins with, and the ones that follow. Any condition
-// begins as noRows, except for allRows.
 func splitConditions(where map[string]json.RawMessage) (first, rest map[string]json.RawMessage) {
 	first, rest = maps.Clone(where), make(map[string]json.RawMessage, len(where))
 	for table, text := range where {
@@ -274,7 +259,6 @@ func splitConditions(where map[string]json.RawMessage) (first, rest map[string]j
 	return first, rest
 }
 
-// changeRequest is a table in a monitor_cond_change.
 type changeRequest struct {
 	Where json.RawMessage `json:"where"`
 }
@@ -287,11 +271,9 @@ func changeRequests(where map[string]json.RawMessage) map[string][]changeRequest
 	return requests
 }
 
-// noInitial selects changes only, without the existing rows of a table.
 var noInitial = json.RawMessage(`{"initial":false}`)
 
-// startMonitor starts a monitor and delivers its rows: with monitor_cond_since if last is given, otherwise with
-// monitor_cond.
+// startMonitor needs monitor_cond_since if last is given, otherwise monitor_cond.
 func (s *session) startMonitor(m *monitor, database string, where map[string]json.RawMessage, last ...string) error {
 	type request struct {
 		Columns []string        `json:"columns"`
@@ -325,7 +307,6 @@ func (s *session) startMonitor(m *monitor, database string, where map[string]jso
 	return err
 }
 
-// call sends a request, handles messages until the reply, and returns the result.
 func (s *session) call(method string, params ...any) (json.RawMessage, error) {
 	if err := s.request(method, params...); err != nil {
 		return nil, err
@@ -354,12 +335,10 @@ func (s *session) request(method string, params ...any) error {
 	return s.write(text)
 }
 
-// encodeRequest encodes a request; id is JSON.
 func encodeRequest(method, id string, params ...any) ([]byte, error) {
 	return json.Marshal(map[string]any{"method": method, "params": params, "id": json.RawMessage(id)})
 }
 
-// step reads and handles one message.
 func (s *session) step() error {
 	msg, err := s.dec.next()
 	if err != nil {
@@ -371,7 +350,6 @@ func (s *session) step() error {
 	return s.handleReply(msg)
 }
 
-// handleRequest handles a request or a notification of the server.
 func (s *session) handleRequest(msg message) error {
 	switch {
 	case msg.method == methodUpdate3 && msg.rows == s.main && s.main != nil:
@@ -394,14 +372,13 @@ func (s *session) handleRequest(msg message) error {
 	return nil
 }
 
-// handleUpdate handles the end of an update of the main monitor.
 func (s *session) handleUpdate(msg message) error {
 	switch {
 	case s.discarding:
 		return nil
 	case s.loading:
 		s.loadedTxn = msg.last
-		return nil // readMain commits its rows
+		return nil
 	case !s.synced:
 		// Initial contents come in the reply, before any update.
 		return errors.New("an update before the initial contents")
@@ -419,7 +396,6 @@ func (s *session) handleUpdate(msg message) error {
 	return nil
 }
 
-// handleReply handles the reply to the outstanding request, to an echo or to a poll.
 func (s *session) handleReply(msg message) error {
 	if msg.rows == nil {
 		switch string(msg.id) {
@@ -436,7 +412,7 @@ func (s *session) handleReply(msg message) error {
 	}
 	s.pending, s.reply, s.replyDeadline = "", msg, time.Time{}
 	if !s.synced {
-		return nil // for call
+		return nil
 	}
 	if s.canceling {
 		s.canceling = false
@@ -455,13 +431,10 @@ func (s *session) handleReply(msg message) error {
 	return nil
 }
 
-// mayChange reports whether a change of conditions can be sent now.
 func (s *session) mayChange(now time.Time) bool {
 	return s.synced && s.pending == "" && !s.changes.next(now).After(now)
 }
 
-// changeConditions sends the changes of SetConditions since the last request, or begins a Resync. It does
-// nothing while a request is outstanding.
 func (s *session) changeConditions() error {
 	if !s.mayChange(time.Now()) || !s.client.changed(s.sent) {
 		return nil
@@ -489,8 +462,8 @@ func (s *session) changeConditions() error {
 	return s.request("monitor_cond_change", json.RawMessage(mainID), json.RawMessage(mainID), changeRequests(changed))
 }
 
-// Read implements io.Reader for the decoder. While no bytes arrive, it sends changes of conditions, polls and
-// echo requests. SetConditions and Resync end a read that waits by a deadline in the past.
+// Read sends changes of conditions, polls and echo requests while no bytes arrive. SetConditions and Resync
+// end a read that waits by a deadline in the past.
 func (s *session) Read(p []byte) (int, error) {
 	for {
 		if err := s.changeConditions(); err != nil {
@@ -539,9 +512,9 @@ func (s *session) Read(p []byte) (int, error) {
 	}
 }
 
-// armRead sets the deadline of the next read, earlier if a poll is due (zero for never) or a change of
-// conditions waits for its rate. It reports false without a deadline if a change can be sent now. It
-// holds the lock throughout, so that no SetConditions or Resync comes between the check and the deadline.
+// armRead sets the deadline of the next read, earlier for a poll (zero for never) or for a change of
+// conditions that waits for its rate. wait is false if a change can be sent now. The lock keeps SetConditions
+// and Resync from coming between the check and the deadline.
 func (s *session) armRead(deadline, poll time.Time) (wait bool, err error) {
 	c := s.client
 	c.mu.Lock()
@@ -582,9 +555,8 @@ func (s *session) write(text []byte) error {
 	return nil
 }
 
-// writeError returns the reason of a failed write. With TLS 1.3 a server refuses our certificate after the
-// handshake is complete on our side: it sends an alert and closes the connection. The write fails, and
-// the alert can still be read.
+// With TLS 1.3 a server refuses our certificate by an alert after the handshake is complete on our side. The
+// write fails, and the alert can still be read.
 func (s *session) writeError(failed error) error {
 	conn, ok := s.conn.(*tls.Conn)
 	if !ok || conn.SetReadDeadline(time.Now().Add(time.Second)) != nil {

@@ -33,7 +33,6 @@ func parseUUID(b []byte) (id UUID, err error) {
 	return id, nil
 }
 
-// String returns the form that ParseUUID parses.
 func (id UUID) String() string { return string(id.append(nil)) }
 
 func (id UUID) append(b []byte) []byte {
@@ -46,25 +45,20 @@ func (id UUID) append(b []byte) []byte {
 	return b
 }
 
-// Compare orders UUIDs by their bytes, for slices.SortFunc.
 func (id UUID) Compare(other UUID) int { return bytes.Compare(id[:], other[:]) }
 
-// MarshalText implements encoding.TextMarshaler: the form of String.
 func (id UUID) MarshalText() ([]byte, error) { return id.append(nil), nil }
 
-// UnmarshalText implements encoding.TextUnmarshaler.
 func (id *UUID) UnmarshalText(text []byte) (err error) {
 	*id, err = parseUUID(text)
 	return err
 }
 
-// SortUUIDs sorts UUIDs in place, and drops repetitions.
 func SortUUIDs(ids []UUID) []UUID {
 	slices.SortFunc(ids, UUID.Compare)
 	return slices.Compact(ids)
 }
 
-// HasUUID reports whether a sorted list has a UUID.
 func HasUUID(sorted []UUID, id UUID) bool {
 	_, ok := slices.BinarySearchFunc(sorted, id, UUID.Compare)
 	return ok

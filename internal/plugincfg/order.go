@@ -9,38 +9,33 @@ import (
 	"github.com/puntdns/puntdns/internal/plugincfg/traits"
 )
 
-// deniesZones is why private stands below the plugins that have zones.
-const deniesZones = "private would deny private names that it has"
-
-// asksDenied is why egress stands above the plugins that ask other servers.
-const asksDenied = "a server would be asked for names that a policy denies"
-
-// orders are the pairs of plugins whose order is more than a matter of taste.
-var orders = []struct{ first, then, why string }{
-	{"hosts", "private", deniesZones},
-	{"file", "private", deniesZones},
-	{"auto", "private", deniesZones},
-	{"secondary", "private", deniesZones},
-	{"template", "private", deniesZones},
-	{"kubernetes", "private", deniesZones},
-	{"etcd", "private", deniesZones},
-	{"ovnhosts", "cache", "the key of cache knows no tenant"},
-	{"neutronhosts", "cache", "the key of cache knows no tenant"},
-	{"rpz", "cache", "the policies of server blocks differ"},
-	{"egress", "ovnforward", asksDenied},
-	{"egress", "cache", "the policies of guests differ"},
-	{"egress", "forward", asksDenied},
-	{"egress", "passthrough", asksDenied},
-	{"transfer", "cache", "cache would give all records of a transfer one TTL"},
-	{"private", "forward", "an upstream would be asked for private names"},
-	{"private", "passthrough", "the guest's server would be asked for private names"},
+// rule is an order of plugins that a distribution must have: each plugin of first before each plugin of then.
+type rule struct {
+	first, then func(plugin string) bool
+	why         string
 }
 
-// BehindForward returns the plugins of no row of package traits that stand behind forward in a list of directives.
-// They get only the queries that forward leaves to them, which with `forward .` are none.
+var rules = []rule{
+	{with(traits.HasZones), named("private"), "private would deny private names that it has"},
+	{with(traits.AnswersDiffer), named("cache"), "cache would give its answers to other guests"},
+	{named("transfer"), named("cache"), "cache would give all records of a transfer one TTL"},
+	{named("egress"), with(traits.Recurses), "a server would be asked for names that a policy denies"},
+	{named("private"), named("forward", "passthrough"), "a server would be asked for private names"},
+}
+
+func with(t traits.Trait) func(string) bool {
+	return func(plugin string) bool { return traits.Has(plugin, t) }
+}
+
+func named(all ...string) func(string) bool {
+	return func(plugin string) bool { return slices.Contains(all, plugin) }
+}
+
+// BehindForward returns the plugins behind forward in a list of directives that have zones, or no row in package
+// traits. They get only the queries that forward leaves to them, which with `forward .` are none.
 func BehindForward(names []string) (behind []string) {
 	for _, name := range names[slices.Index(names, "forward")+1:] {
-		if _, known := traits.Of(name); !known && slices.Contains(names, "forward") {
+		if _, known := traits.Of(name); (!known || traits.Has(name, traits.HasZones)) && slices.Contains(names, "forward") {
 			behind = append(behind, name)
 		}
 	}
@@ -57,10 +52,12 @@ func CheckOrder(names []string) error {
 			}
 		}
 	}
-	for _, o := range orders {
-		first, then := slices.Index(names, o.first), slices.Index(names, o.then)
-		if first >= 0 && then >= 0 && first > then {
-			return fmt.Errorf("%s is behind %s, expected it before: %s", o.first, o.then, o.why)
+	for _, r := range rules {
+		for i, then := range names {
+			behind := slices.IndexFunc(names[i+1:], r.first)
+			if r.then(then) && behind >= 0 {
+				return fmt.Errorf("%s is behind %s, expected it before: %s", names[i+1+behind], then, r.why)
+			}
 		}
 	}
 	return nil

@@ -45,7 +45,7 @@ func TestParseRefuses(t *testing.T) {
 		{"a third word", "log:log:log\n", `plugin.cfg:1: "log:log:log", expected`},
 		{"Go", "log:log\"; import \"C\n", "plugin.cfg:1: "},
 		{"a name twice", "log:log\nerrors:errors\nlog:example.org/log\n", "plugin.cfg:3: log is in line 1 already, expected it once"},
-		{"an order that mixes tenants", "cache:cache\novnhosts:github.com/puntdns/puntdns/plugin/ovnhosts\n", "plugin.cfg: ovnhosts is behind cache, expected it before: the key of cache knows no tenant"},
+		{"an order that mixes tenants", "cache:cache\novnhosts:github.com/puntdns/puntdns/plugin/ovnhosts\n", "plugin.cfg: ovnhosts is behind cache, expected it before: cache would give its answers to other guests"},
 	} {
 		if _, err := Parse("plugin.cfg", []byte(tt.text)); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
@@ -58,6 +58,7 @@ func TestBehindForward(t *testing.T) {
 		"hello ovnhosts forward passthrough whoami": "",
 		"forward hello whoami other":                "hello other",
 		"ovnhosts hello":                            "",
+		"forward kubernetes trace":                  "kubernetes",
 	} {
 		if got := strings.Join(BehindForward(strings.Fields(names)), " "); got != want {
 			t.Errorf("%s: %q, want %q", names, got, want)
@@ -75,6 +76,9 @@ func TestCheckOrder(t *testing.T) {
 		{"cache before rpz", "ofpunt cache rpz", "rpz is behind cache"},
 		{"cache before egress", "ofpunt cache egress", "egress is behind cache"},
 		{"ovnforward before egress", "ofpunt ovnforward egress cache", "egress is behind ovnforward"},
+		{"fanout before egress", "ofpunt fanout egress", "egress is behind fanout"},
+		{"a second plugin with zones behind private", "ofpunt hosts private template", "template is behind private"},
+		{"cache before transfer", "ofpunt cache transfer", "transfer is behind cache"},
 		{"private before kubernetes", "ofpunt private kubernetes", "kubernetes is behind private"},
 		{"forward before private", "ofpunt forward private", "private is behind forward"},
 	} {

@@ -12,8 +12,8 @@ import (
 	"github.com/coredns/caddy/caddyfile"
 )
 
-// checkBraces returns an error for braces that do not pair, if caddy would refuse the Corefile or take a brace for the
-// name of a server block. caddy's own error names a line far behind the mistake, or the wrong word.
+// checkBraces reports unpaired braces that caddy refuses or takes for a block's name. caddy's own error names
+// a line far behind, or the wrong word.
 func checkBraces(in caddy.Input, r *reading) error {
 	_, err := caddyfile.Parse(in.Path(), strings.NewReader(string(in.Body())), caddy.ValidDirectives(ServerType))
 	if err == nil && !slices.ContainsFunc(r.blocks, func(b caddyfile.ServerBlock) bool {
@@ -27,7 +27,7 @@ func checkBraces(in caddy.Input, r *reading) error {
 	return nil
 }
 
-// unpairedBraces finds in each file the first brace without a partner. caddy takes some of them: the end of the file
+// unpairedBraces finds each file's first brace without a partner. caddy takes some: the end of the file
 // closes a block if its last word is }.
 func unpairedBraces(r *reading) (all []string) {
 	for i := range r.texts {
@@ -49,8 +49,8 @@ func unpairedBraces(r *reading) (all []string) {
 	return all
 }
 
-// unpaired returns the first } that closes nothing. Without one it returns a { that no } closes. If several {
-// are candidates, it returns the first whose line is indented further than the } that would close it.
+// unpaired returns the first } that closes nothing, else an unclosed {: of several, the first whose line is
+// indented further than the } that would close it.
 func (t *text) unpaired() (stray, open *caddyfile.Token) {
 	var opened []*caddyfile.Token
 	var suspect *caddyfile.Token
@@ -80,8 +80,7 @@ func (t *text) unpaired() (stray, open *caddyfile.Token) {
 	}
 }
 
-// gluedBrace returns the first word that ends its line with a brace, or nil: caddy takes such a brace for a
-// letter.
+// gluedBrace returns the first word that ends its line with a brace, which caddy takes for a letter.
 func (t *text) gluedBrace() *caddyfile.Token {
 	for i, w := range t.words {
 		ends := i+1 == len(t.words) || t.beginsLine(i+1)
@@ -92,7 +91,7 @@ func (t *text) gluedBrace() *caddyfile.Token {
 	return nil
 }
 
-// namelessBlocks finds server blocks without a name, which caddy ignores.
+// namelessBlocks finds blocks that caddy ignores.
 func namelessBlocks(r *reading) (all []string) {
 	for _, t := range r.texts {
 		depth := 0
@@ -111,5 +110,4 @@ func namelessBlocks(r *reading) (all []string) {
 	return all
 }
 
-// indent returns how many spaces and tabs a line begins with.
 func indent(line string) int { return len(line) - len(strings.TrimLeft(line, " \t")) }

@@ -14,15 +14,14 @@ import (
 	"github.com/puntdns/puntdns/internal/plugincfg/traits"
 )
 
-// uselessFallthroughs warns of plugins that leave names to those behind them in a block, where none of
-// these could answer.
+// uselessFallthroughs warns of fallthroughs behind which no plugin could answer.
 func uselessFallthroughs(path string, b *caddyfile.ServerBlock) (warnings []string) {
 	if resumes(b) {
 		return nil
 	}
-	directives := caddy.ValidDirectives(ServerType) // in the order in which a query passes them
+	directives := caddy.ValidDirectives(ServerType) // in the order of a query
 	for i, directive := range directives {
-		at, found := fallthroughOf(path, b.Tokens[directive])
+		at, found := propertyOf(path, b.Tokens[directive], "fallthrough")
 		if !found || slices.ContainsFunc(directives[i+1:], func(d string) bool { return len(b.Tokens[d]) > 0 && !traits.Has(d, traits.PassesOn) }) {
 			continue
 		}
@@ -31,7 +30,7 @@ func uselessFallthroughs(path string, b *caddyfile.ServerBlock) (warnings []stri
 	return warnings
 }
 
-// nothingOutside finds blocks with ofpunt for all names in which no plugin has names outside the guest's network.
+// nothingOutside finds ofpunt blocks for all names without a plugin for names outside the guest's network.
 func nothingOutside(path string, b *caddyfile.ServerBlock) []string {
 	punts := positionsOf(path, []caddyfile.ServerBlock{*b}, "ofpunt")
 	if len(punts) == 0 || !slices.Contains(zonesOf(b), ".") || resumes(b) || len(uselessFallthroughs(path, b)) > 0 {
@@ -45,8 +44,7 @@ func nothingOutside(path string, b *caddyfile.ServerBlock) []string {
 	return []string{fmt.Sprintf("%s - ofpunt: no plugin of the block has names outside the guest's network, such as forward has, so guests get no address for them", punts[0])}
 }
 
-// resumes reports whether queries that no plugin of a block answers go on to the server that the guest
-// has asked: in hijack mode.
+// resumes reports hijack mode, which resumes unanswered queries to the guest's server.
 func resumes(b *caddyfile.ServerBlock) bool {
 	d := caddyfile.NewDispenserTokens("", b.Tokens["ofpunt"])
 	for d.Next() {
@@ -60,15 +58,14 @@ func resumes(b *caddyfile.ServerBlock) bool {
 	return false
 }
 
-// fallthroughOf returns the line of the property fallthrough of the last directive in tokens, and reports
-// whether there is one. All tokens are of directives of one name.
-func fallthroughOf(path string, tokens []caddyfile.Token) (at corefile.Position, found bool) {
+// propertyOf returns the line of a property of the last directive. All tokens are of directives of one name.
+func propertyOf(path string, tokens []caddyfile.Token, name string) (at corefile.Position, found bool) {
 	d := caddyfile.NewDispenserTokens("", tokens)
 	for d.Next() {
 		found = false
 		d.RemainingArgs()
 		for d.NextBlock() {
-			if d.Val() == "fallthrough" {
+			if d.Val() == name {
 				at, found = corefile.Position{File: cmp.Or(d.File(), path), Line: d.Line()}, true
 			}
 			d.RemainingArgs()

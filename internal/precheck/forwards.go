@@ -10,13 +10,14 @@ import (
 	"github.com/coredns/caddy"
 	"github.com/coredns/caddy/caddyfile"
 	"github.com/coredns/coredns/plugin"
+	"github.com/coredns/coredns/plugin/pkg/parse"
 
 	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/internal/plugincfg/traits"
 	"github.com/puntdns/puntdns/plugin/private"
 )
 
-// privateForwards warns of forwards for zones that private, above them in the block, answers for.
+// privateForwards warns of forwards for zones that private answers.
 func privateForwards(path string, b *caddyfile.ServerBlock) (warnings []string) {
 	if len(b.Tokens[private.Name]) == 0 {
 		return nil
@@ -36,10 +37,10 @@ func privateForwards(path string, b *caddyfile.ServerBlock) (warnings []string) 
 	return warnings
 }
 
-// nodeResolvers is the file with the DNS servers of the node (resolv.conf(5)).
+// nodeResolvers has the DNS servers of the node (resolv.conf(5)).
 const nodeResolvers = "/etc/resolv.conf"
 
-// resolvConfs warns of forwards by which guests ask the DNS servers of the node.
+// resolvConfs warns of forwards by which guests ask the node's DNS servers.
 func resolvConfs(path string, b *caddyfile.ServerBlock) (warnings []string) {
 	if len(b.Tokens["ofpunt"]) == 0 {
 		return nil // not for guests
@@ -52,9 +53,9 @@ func resolvConfs(path string, b *caddyfile.ServerBlock) (warnings []string) {
 	return warnings
 }
 
-// behindForward warns of plugins that get no query, as a forward for all names of the block comes before them.
+// behindForward warns of plugins behind a forward for all names.
 func behindForward(path string, b *caddyfile.ServerBlock) (warnings []string) {
-	directives := caddy.ValidDirectives(ServerType) // in the order in which a query passes them
+	directives := caddy.ValidDirectives(ServerType) // in the order of a query
 	behind := directives[slices.Index(directives, "forward")+1:]
 	for _, f := range forwardsOf(path, b) {
 		if !f.takesAll(zonesOf(b)) {
@@ -71,7 +72,30 @@ func behindForward(path string, b *caddyfile.ServerBlock) (warnings []string) {
 	return warnings
 }
 
-// takesAll reports whether forward leaves no query for some zones to the plugins behind it.
+// uselessHedges warns of hedge without a second server.
+func uselessHedges(r *reading) (warnings []string) {
+	for i := range r.blocks {
+		b := &r.blocks[i]
+		at, found := propertyOf(r.path, b.Tokens["ofpunt"], "hedge")
+		if found && !slices.ContainsFunc(r.blocks, func(b caddyfile.ServerBlock) bool { return len(b.Tokens["ofpunt"]) > 0 && hasSecondServer(r.path, &b) }) {
+			warnings = append(warnings, fmt.Sprintf("%s - ofpunt: hedge: it has no effect, as no server block with ofpunt has two servers in its last forward; expected forward with two servers that know the same names, or no hedge", at))
+		}
+	}
+	return warnings
+}
+
+// hasSecondServer is about the last forward, the only hedged one. An unreadable file of servers counts: a
+// start returns that error.
+func hasSecondServer(path string, b *caddyfile.ServerBlock) bool {
+	all := forwardsOf(path, b)
+	if len(all) == 0 {
+		return false
+	}
+	servers, err := parse.HostPortOrFile(all[len(all)-1].to...)
+	return err != nil || len(servers) > 1
+}
+
+// takesAll reports whether no query of the zones passes on.
 func (f *forwardLine) takesAll(zones []string) bool {
 	if slices.Contains(f.properties, "except") || slices.Contains(f.properties, "next") {
 		return false
@@ -80,8 +104,6 @@ func (f *forwardLine) takesAll(zones []string) bool {
 	return !slices.ContainsFunc(zones, func(zone string) bool { return plugin.Zones(from).Matches(zone) == "" })
 }
 
-// forwardLine is a forward of a server block: where it stands, for which zone it is, whom it asks, and the names
-// of its properties.
 type forwardLine struct {
 	at         corefile.Position
 	from       string
@@ -89,7 +111,6 @@ type forwardLine struct {
 	properties []string
 }
 
-// forwardsOf returns the forwards of a server block of the file.
 func forwardsOf(path string, b *caddyfile.ServerBlock) (all []forwardLine) {
 	d := caddyfile.NewDispenserTokens("", b.Tokens["forward"])
 	for d.Next() {

@@ -14,9 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// httpPlugins are the plugins that answer HTTP, with the address of those whose line
-// names none. They set SO_REUSEPORT, so that a reload may open a socket beside the
-// one before; two of them on one address would each get a part of the requests.
+// httpPlugins have a default address. They set SO_REUSEPORT for reloads; two on one address would share its
+// requests.
 var httpPlugins = []struct{ directive, address string }{
 	{"ready", ":8181"},
 	{"health", ":8080"},
@@ -24,7 +23,6 @@ var httpPlugins = []struct{ directive, address string }{
 	{"prometheus", "localhost:9153"},
 }
 
-// listener is a line of the Corefile that opens an HTTP server.
 type listener struct {
 	directive string
 	text      string // the address, as the line has it
@@ -35,7 +33,6 @@ type listener struct {
 
 func (l *listener) String() string { return fmt.Sprintf("%s:%d - %s", l.file, l.line, l.directive) }
 
-// listenersOf finds the HTTP servers of the server blocks of a file.
 func listenersOf(file string, blocks []caddyfile.ServerBlock) (all []listener, err error) {
 	for _, b := range blocks {
 		for _, p := range httpPlugins {
@@ -57,8 +54,7 @@ func listenersOf(file string, blocks []caddyfile.ServerBlock) (all []listener, e
 	return all, nil
 }
 
-// parse reads the lines of the directive in one server block. The last of several lines
-// is the one that is reported, and the last address that is named the one that counts.
+// parse takes the last address, and reports the last of several lines.
 func (l *listener) parse(d caddyfile.Dispenser) {
 	for d.Next() {
 		l.file, l.line = d.File(), d.Line()
@@ -71,8 +67,8 @@ func (l *listener) parse(d caddyfile.Dispenser) {
 	}
 }
 
-// CheckListeners refuses HTTP servers that would share an address, and those whose
-// address this process can't have: *ready* and *prometheus* would go without.
+// CheckListeners refuses HTTP servers that share an address or can't have theirs: *ready* and *prometheus*
+// would start without.
 func CheckListeners(file string, blocks []caddyfile.ServerBlock) error {
 	all, err := listenersOf(file, blocks)
 	if err != nil {
@@ -95,13 +91,13 @@ func CheckListeners(file string, blocks []caddyfile.ServerBlock) error {
 	return nil
 }
 
-// overlap reports whether a connection may be for either of two listeners.
+// overlap reports whether a connection may be for either.
 func overlap(a, b *net.TCPAddr) bool {
 	anyAddress := func(a *net.TCPAddr) bool { return len(a.IP) == 0 || a.IP.IsUnspecified() }
 	return a.Port == b.Port && a.Port != 0 && (anyAddress(a) || anyAddress(b) || a.IP.Equal(b.IP) && a.Zone == b.Zone)
 }
 
-// CheckServers refuses server blocks whose sockets can't be had.
+// CheckServers refuses blocks whose sockets can't be opened.
 func CheckServers(servers []caddy.Server) error {
 	for _, s := range servers {
 		g, ok := s.(caddy.GracefulServer)
@@ -116,7 +112,6 @@ func CheckServers(servers []caddy.Server) error {
 	return nil
 }
 
-// trySocket returns an error if a server could not open its sockets.
 func trySocket(kind, address string) error {
 	tcp, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
@@ -135,19 +130,16 @@ func trySocket(kind, address string) error {
 	if err == nil {
 		return udp.Close()
 	}
-	// A UDP socket beside one with SO_REUSEPORT would get some of its datagrams as soon
-	// as it is bound, so UDP is not tried that way. Only processes of this user can share
-	// the TCP port: one that does, and has the UDP port, is the puntdns that the Corefile
-	// is for, or another one.
+	// A UDP socket with SO_REUSEPORT gets datagrams once bound, so UDP is not tried with it. Only processes
+	// of this user share the TCP port: a process that also has the UDP port is this or another puntdns.
 	if errors.Is(err, unix.EADDRINUSE) && (!overTCP || tryTCP(tcp, false) != nil) {
-		return nil //nolint:nilerr // the address is in use by one that it can be shared with
+		return nil //nolint:nilerr // the address can be shared with its user
 	}
 	return err
 }
 
-// tryTCP binds a socket to an address as Go does for a listener, with SO_REUSEPORT if
-// it may share the address, and closes it. It does not listen, so it takes no
-// connection from those who do.
+// tryTCP binds as Go does for a listener, with SO_REUSEPORT if it may share, and closes. It does not listen,
+// so it takes no connections.
 func tryTCP(a *net.TCPAddr, share bool) error {
 	family, sa := unix.AF_INET6, unix.Sockaddr(nil)
 	switch ip4 := a.IP.To4(); {
@@ -194,8 +186,7 @@ func tryTCP(a *net.TCPAddr, share bool) error {
 	return nil
 }
 
-// haveIPv6 reports whether there are IPv6 sockets: Go listens on both families by one
-// where there are.
+// haveIPv6 reports whether Go listens on both families by one socket.
 func haveIPv6() bool {
 	fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

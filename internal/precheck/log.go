@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 )
 
-// Log writes the log of this process to W and counts its warnings. caddy warns of an import without files
-// each time it parses a Corefile, and without a line: Log drops that, as Warn reports it once.
+// Log writes to W and counts warnings. It drops caddy's warning of an import without files, which has no
+// line; Warn reports it.
 type Log struct {
 	W        io.Writer
 	warnings atomic.Int64
@@ -18,7 +18,7 @@ type Log struct {
 // Warnings returns how many warnings were written.
 func (l *Log) Warnings() int64 { return l.warnings.Load() }
 
-// Write implements io.Writer. Each call has one message, as text or JSON (CoreDNS's log).
+// Write takes one message, as text or JSON (CoreDNS's log).
 func (l *Log) Write(message []byte) (int, error) {
 	if bytes.Contains(message, []byte("No files matching import glob pattern: ")) {
 		return len(message), nil

@@ -15,19 +15,15 @@ import (
 )
 
 var (
-	// ofPlugin matches an error of a plugin (CoreDNS's plugin.Error).
-	ofPlugin = regexp.MustCompile(`^plugin/([a-z0-9_]+): `)
-	// unknownDirective matches caddy's error of a plugin that this program does not have.
+	ofPlugin         = regexp.MustCompile(`^plugin/([a-z0-9_]+): `)
 	unknownDirective = regexp.MustCompile(`Unknown directive '(.*)'$`)
-	// servedTwice matches CoreDNS's error of two blocks with one zone, by the zone.
+	// servedTwice is about two blocks with one zone.
 	servedTwice = regexp.MustCompile(`^cannot serve [a-z0-9]+://(\S+):\d+ (?:on \S+ )?- it is already defined$`)
-	// hasPosition matches an error that says where it is.
 	hasPosition = regexp.MustCompile(`:\d+ - `)
 )
 
-// WithPosition adds file and line of the directive to an error of a start whose plugin names neither. For an
-// unknown directive it suggests a known one. If a Corefile has several directives of that name, WithPosition
-// lists all of them, since caddy does not report which one has failed.
+// WithPosition adds positions to a plugin's error: of all directives with its name, as caddy does not report
+// which one failed. For an unknown directive it suggests a known one.
 func WithPosition(in caddy.Input, err error) error {
 	if err == nil {
 		return nil
@@ -49,7 +45,7 @@ func WithPosition(in caddy.Input, err error) error {
 	return withPositions(positionsOf(in.Path(), blocks, m[1]), err)
 }
 
-// positionsOfZone returns where the blocks of a zone are: the line of the first directive of each.
+// positionsOfZone returns the first directive of each block.
 func positionsOfZone(file string, blocks []caddyfile.ServerBlock, zone string) (all []corefile.Position) {
 	for i := range blocks {
 		if at := positionOfBlock(file, &blocks[i]); slices.Contains(zonesOf(&blocks[i]), zone) && at.Line > 0 {
@@ -59,8 +55,7 @@ func positionsOfZone(file string, blocks []caddyfile.ServerBlock, zone string) (
 	return all
 }
 
-// positionsOf returns where the directives of that name stand, each once, in the order of the
-// lines.
+// positionsOf returns each position once, in order.
 func positionsOf(file string, blocks []caddyfile.ServerBlock, directive string) (all []corefile.Position) {
 	for _, b := range blocks {
 		depth, last := 0, corefile.Position{}

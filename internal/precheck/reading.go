@@ -18,29 +18,25 @@ import (
 
 // reading is a Corefile with all that it imports.
 type reading struct {
-	path string
-	// blocks are the server blocks, nil where caddy can't parse them.
+	path   string
 	blocks []caddyfile.ServerBlock
-	// texts are the Corefile and the files that it imports. They include snippets that nothing imports.
-	texts []text
-	// unmatched are the imports whose pattern fits no file.
+	// texts include imports and unused snippets.
+	texts     []text
 	unmatched []unmatchedImport
 }
 
-// text is a file as it is written: words have variables of the environment, and import.
+// text is as written: with variables and imports.
 type text struct {
 	file  string
 	lines []string
 	words []caddyfile.Token
 }
 
-// unmatchedImport is a pattern behind import that fits no file.
 type unmatchedImport struct {
 	pattern string
 	at      corefile.Position
 }
 
-// read reads a Corefile and its imports.
 func read(in caddy.Input) *reading {
 	r := &reading{path: in.Path()}
 	if blocks, err := ParseBlocks(in); err == nil { // else a start returns the error
@@ -65,7 +61,7 @@ func (r *reading) add(file string, body []byte) {
 	}
 }
 
-// addImport adds the files that an import means, unless that is a snippet. at is the word import.
+// addImport skips snippets. at is the word import.
 func (r *reading) addImport(at caddyfile.Token, pattern string) {
 	if r.isSnippet(pattern) {
 		return
@@ -84,8 +80,7 @@ func (r *reading) addImport(at caddyfile.Token, pattern string) {
 	}
 }
 
-// importedFiles returns the files that an import in a file means, as caddy finds them. canBeNone is set for a
-// pattern, which may fit no file.
+// importedFiles finds files as caddy does. canBeNone is set for a pattern.
 func importedFiles(file, pattern string) (files []string, canBeNone bool) {
 	if !filepath.IsAbs(pattern) {
 		abs, err := filepath.Abs(file)
@@ -95,25 +90,24 @@ func importedFiles(file, pattern string) (files []string, canBeNone bool) {
 		pattern = filepath.Join(filepath.Dir(abs), pattern)
 	}
 	if strings.Count(pattern, "*") > 1 || strings.Count(pattern, "?") > 1 || strings.Contains(pattern, "[") {
-		return nil, false // caddy refuses it, as it may fit too much
+		return nil, false // caddy refuses it
 	}
 	files, err := filepath.Glob(pattern)
 	return files, err == nil && strings.ContainsAny(pattern, "*?")
 }
 
-// isSnippet reports whether a text that was read so far has a snippet of a name.
 func (r *reading) isSnippet(name string) bool {
 	return slices.ContainsFunc(r.texts, func(t text) bool {
 		return slices.ContainsFunc(t.words, func(w caddyfile.Token) bool { return w.Text == "("+name+")" })
 	})
 }
 
-// beginsLine reports whether a word is the first of its line.
+// beginsLine is about a line's first word.
 func (t *text) beginsLine(i int) bool {
 	return i == 0 || t.words[i-1].Line+strings.Count(t.words[i-1].Text, "\n") < t.words[i].Line
 }
 
-// line returns a line as it is written, "" for a line past the end.
+// line returns "" past the end.
 func (t *text) line(n int) string {
 	if n < 1 || n > len(t.lines) {
 		return ""
@@ -121,7 +115,7 @@ func (t *text) line(n int) string {
 	return t.lines[n-1]
 }
 
-// textOf returns the text that a token is from, nil if it was not read.
+// textOf returns nil if the text was not read.
 func (r *reading) textOf(t caddyfile.Token) *text {
 	i := slices.IndexFunc(r.texts, func(of text) bool { return of.file == cmp.Or(t.File, r.path) })
 	if i < 0 {

@@ -18,7 +18,7 @@ import (
 	"github.com/puntdns/puntdns/internal/corefile"
 )
 
-// rules find what a start takes and is hardly what was meant. A text begins with file and line.
+// rules find what a start takes and is hardly meant. A text begins with file and line.
 var rules = []func(*reading) []string{
 	emptyVariables,
 	unmatchedImports,
@@ -30,6 +30,7 @@ var rules = []func(*reading) []string{
 	eachBlock(privateForwards),
 	eachBlock(resolvConfs),
 	eachBlock(behindForward),
+	uselessHedges,
 	eachBlock(uselessFallthroughs),
 	eachBlock(oddZones),
 	eachBlock(unusedKeys),
@@ -54,7 +55,6 @@ func say(in caddy.Input, rules []func(*reading) []string, log func(...any)) {
 	}
 }
 
-// eachBlock makes a rule of one for a server block of the file path.
 func eachBlock(find func(path string, b *caddyfile.ServerBlock) []string) func(*reading) []string {
 	return func(r *reading) (all []string) {
 		for i := range r.blocks {
@@ -71,7 +71,7 @@ func unmatchedImports(r *reading) (all []string) {
 	return all
 }
 
-// typographicQuotes finds words with the quotes of a word processor, which caddy takes for letters.
+// typographicQuotes finds quotes of a word processor, which caddy takes for letters.
 func typographicQuotes(r *reading) (all []string) {
 	const quotes = "“”„‟‘’‚«»"
 	for _, t := range r.texts {
@@ -84,7 +84,7 @@ func typographicQuotes(r *reading) (all []string) {
 	return all
 }
 
-// gluedComments finds words that a comment follows without a space, as in 192.0.2.1#5353.
+// gluedComments finds comments without a space, as in 192.0.2.1#5353.
 func gluedComments(r *reading) (all []string) {
 	for _, t := range r.texts {
 		line, end := 0, 0
@@ -106,8 +106,8 @@ func gluedComments(r *reading) (all []string) {
 	return all
 }
 
-// lostQuotes finds double quotes in the expressions of *view*: caddy removes them, and a name is left for a text. An
-// expression that is within double quotes as a whole is right.
+// lostQuotes finds double quotes in *view*: caddy removes them, and turns a text into a name, unless they
+// enclose the expression.
 func lostQuotes(r *reading) (all []string) {
 	for i := range r.blocks {
 		d := caddyfile.NewDispenserTokens(r.path, r.blocks[i].Tokens["view"])
@@ -122,7 +122,6 @@ func lostQuotes(r *reading) (all []string) {
 	return all
 }
 
-// lostQuotesOf finds them in the words of one line.
 func (r *reading) lostQuotesOf(at caddyfile.Token, words []string) (all []string) {
 	t := r.textOf(at)
 	if len(words) < 2 || t == nil {
@@ -138,8 +137,7 @@ func (r *reading) lostQuotesOf(at caddyfile.Token, words []string) (all []string
 	return all
 }
 
-// oddZones finds names of server blocks and zones of forward that CoreDNS takes for a domain name though they
-// can't be one.
+// oddZones finds networks and names that CoreDNS takes for a domain name.
 func oddZones(path string, b *caddyfile.ServerBlock) (all []string) {
 	if len(b.Keys) > 1 && slices.Contains(caddy.ValidDirectives(ServerType), b.Keys[0]) {
 		all = append(all, fmt.Sprintf("%s: the server block has the name %s, which begins with a plugin; expected a zone such as . and the plugins between { and }", positionOfBlock(path, b), strings.Join(b.Keys, " ")))
@@ -160,7 +158,7 @@ func oddZones(path string, b *caddyfile.ServerBlock) (all []string) {
 	return all
 }
 
-// unusedKeys finds transports and ports in the names of server blocks with ofpunt that have no socket.
+// unusedKeys finds transports and ports of ofpunt blocks without a socket.
 func unusedKeys(path string, b *caddyfile.ServerBlock) (all []string) {
 	punts := positionsOf(path, []caddyfile.ServerBlock{*b}, "ofpunt")
 	if len(punts) == 0 || len(b.Tokens["bind"]) > 0 {
@@ -175,8 +173,7 @@ func unusedKeys(path string, b *caddyfile.ServerBlock) (all []string) {
 	return all
 }
 
-// openSockets finds server blocks that CoreDNS opens sockets on all addresses for. It reports open resolvers,
-// and blocks beside blocks with ofpunt: without ofpunt a block serves all who reach the node.
+// openSockets finds open resolvers, and blocks beside ofpunt blocks that serve all who reach the node.
 func openSockets(r *reading) (all []string) {
 	puntsElsewhere := slices.ContainsFunc(r.blocks, func(b caddyfile.ServerBlock) bool { return len(b.Tokens["ofpunt"]) > 0 })
 	for i := range r.blocks {
@@ -193,7 +190,6 @@ func openSockets(r *reading) (all []string) {
 	return all
 }
 
-// onAllAddresses reports whether a server block has sockets on all addresses of the node.
 func onAllAddresses(b *caddyfile.ServerBlock) bool {
 	if len(b.Tokens["bind"]) == 0 {
 		return len(b.Tokens["ofpunt"]) == 0
@@ -204,7 +200,7 @@ func onAllAddresses(b *caddyfile.ServerBlock) bool {
 	})
 }
 
-// isResolver reports whether a server block forwards all names.
+// isResolver reports whether a block forwards all names.
 func isResolver(path string, b *caddyfile.ServerBlock) bool {
 	for _, limits := range []string{"acl", "view", "tsig"} {
 		if len(b.Tokens[limits]) > 0 {
@@ -215,7 +211,7 @@ func isResolver(path string, b *caddyfile.ServerBlock) bool {
 	return all && slices.ContainsFunc(forwardsOf(path, b), func(f forwardLine) bool { return f.from == "." })
 }
 
-// zonesOf returns the zones of a server block, fully qualified.
+// zonesOf returns FQDNs.
 func zonesOf(b *caddyfile.ServerBlock) (all []string) {
 	for _, key := range b.Keys {
 		all = append(all, plugin.Host(key).NormalizeExact()...)
@@ -223,8 +219,7 @@ func zonesOf(b *caddyfile.ServerBlock) (all []string) {
 	return all
 }
 
-// positionOfBlock returns the line of the first directive of a server block of the file, without a line for a block
-// that has none: caddy does not keep the line of the names.
+// positionOfBlock returns the first directive: caddy does not store the line of the names.
 func positionOfBlock(path string, b *caddyfile.ServerBlock) corefile.Position {
 	at := caddyfile.Token{}
 	for _, tokens := range b.Tokens {

@@ -11,16 +11,13 @@ import (
 	"github.com/puntdns/puntdns/internal/corefile"
 )
 
-// SetupErrors sets up the plugins of all server blocks as caddy does (executeDirectives), but goes on after a
-// plugin that fails. It returns the errors of all plugins, each with file and line. A plugin may fail only
-// because a plugin that it needs has failed, so of each server block only the first error is certain.
-// SetupErrors starts nothing; the setups can't be undone.
+// SetupErrors sets up all plugins as caddy does (executeDirectives), but goes on after an error. Only the
+// first error of a block is certain: others may follow from it. The setups can't be undone.
 func SetupErrors(in caddy.Input) []error {
 	blocks, err := ParseBlocks(in)
 	if err != nil {
 		return []error{err}
 	}
-	// It creates an instance that is never started.
 	c := caddy.NewTestController(ServerType, "")
 	if blocks, err = c.Context().InspectServerBlocks(in.Path(), blocks); err != nil {
 		return []error{err}
@@ -45,7 +42,7 @@ func SetupErrors(in caddy.Input) []error {
 	return all
 }
 
-// setUp sets up one plugin of one server block. A panic is its error.
+// setUp turns a panic into an error.
 func setUp(c *caddy.Controller, directive string) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -59,8 +56,7 @@ func setUp(c *caddy.Controller, directive string) (err error) {
 	return setup(c)
 }
 
-// positioned returns an error with the lines of its directive in the block before it, if it does not say
-// where it is.
+// positioned adds the directive's lines if missing.
 func positioned(file string, block *caddyfile.ServerBlock, directive string, err error) error {
 	if hasPosition.MatchString(err.Error()) {
 		return err
@@ -68,7 +64,6 @@ func positioned(file string, block *caddyfile.ServerBlock, directive string, err
 	return withPositions(positionsOf(file, []caddyfile.ServerBlock{*block}, directive), err)
 }
 
-// withPositions returns an error with places before it, which may be none.
 func withPositions(all []corefile.Position, err error) error {
 	text := ""
 	for i, p := range all {

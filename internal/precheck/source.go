@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package precheck reads a Corefile as a whole and reports mistakes that no plugin can see, as caddy shows
-// each plugin only its own lines: an address that two plugins want, unset variables of the environment,
-// braces that do not pair, an open resolver. It sets up no plugin.
+// Package precheck reads a Corefile as a whole and reports mistakes that no plugin sees in its own lines,
+// such as unset environment variables, unpaired braces and an open resolver. Only SetupErrors sets up
+// plugins.
 package precheck
 
 import (
@@ -34,9 +34,8 @@ func (f *Source) Set(s string) error { *f = Source(s); return nil }
 // ErrNoBlock is the error of a Corefile without a server block.
 var ErrNoBlock = errors.New("no server block; expected at least one")
 
-// Read reads the Corefile. A missing file is an error, and so is a Corefile without a server block, as while
-// an editor writes it anew: CoreDNS would serve a default on port 53. A surplus } is an error too, since
-// caddy takes it for the name of a server block.
+// Read reads the Corefile. It refuses a Corefile without a server block, as while an editor writes it: CoreDNS
+// would serve a default on port 53. It refuses a surplus }, which caddy takes for a name.
 func (f *Source) Read() (caddy.Input, error) {
 	path := string(*f)
 	var contents []byte
@@ -65,7 +64,7 @@ func (f *Source) Read() (caddy.Input, error) {
 	return in, nil
 }
 
-// ParseBlocks returns the server blocks of a Corefile with what they import.
+// ParseBlocks returns the server blocks of a Corefile with its imports.
 func ParseBlocks(in caddy.Input) ([]caddyfile.ServerBlock, error) {
 	return caddyfile.Parse(in.Path(), bytes.NewReader(in.Body()), nil)
 }

@@ -9,11 +9,9 @@ import (
 	"slices"
 )
 
-// variable matches a reference to the environment, which caddy replaces by its value:
-// {$NAME} or {%NAME%}.
+// variable is {$NAME} or {%NAME%}, which caddy replaces.
 var variable = regexp.MustCompile(`\{\$([^}]+)\}|\{%(.+?)%\}`)
 
-// expand returns a word with the values of its variables.
 func expand(word string) string {
 	return variable.ReplaceAllStringFunc(word, func(reference string) string {
 		m := variable.FindStringSubmatch(reference)
@@ -21,8 +19,8 @@ func expand(word string) string {
 	})
 }
 
-// emptyVariables finds variables that are replaced by nothing, each once in a line: the value without the
-// variable may be valid by accident, as a path in another folder.
+// emptyVariables finds empty variables, each once in a line: the rest may be valid by accident, as a path in
+// another folder.
 func emptyVariables(r *reading) (all []string) {
 	for _, t := range r.texts {
 		for _, w := range t.words {

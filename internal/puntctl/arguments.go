@@ -19,7 +19,7 @@ import (
 	"github.com/puntdns/puntdns/internal/escape"
 )
 
-// arguments returns the arguments of a command, as its synopsis names them: PORT|SWITCH, NAME.
+// arguments returns the arguments in a command's synopsis: PORT|SWITCH, NAME.
 func arguments(cmd *cobra.Command) (names []string) {
 	for _, word := range strings.Fields(cmd.Use)[1:] {
 		names = append(names, strings.Trim(word, "[]"))
@@ -27,7 +27,7 @@ func arguments(cmd *cobra.Command) (names []string) {
 	return names
 }
 
-// needs accepts all arguments of the synopsis, and requires the first ones.
+// needs requires the first arguments of the synopsis.
 func needs(required int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		names := arguments(cmd)
@@ -41,8 +41,8 @@ func needs(required int) cobra.PositionalArgs {
 	}
 }
 
-// named adds the name of an argument or an option to an error about its value. The errors of the process begin
-// with the name of a parameter, or with the first argument in quotation marks.
+// named adds the argument or option to an error of the process, which begins with the parameter's name or the
+// quoted first argument.
 func named(cmd *cobra.Command, err error) error {
 	if err == nil {
 		return nil
@@ -66,10 +66,9 @@ func named(cmd *cobra.Command, err error) error {
 	return errors.New(text)
 }
 
-// expected are the values of an option, by the type that pflag names.
+// expected are the values of an option by pflag type.
 var expected = map[string]string{"int": "a whole number", "duration": "a duration such as 30s or 5m", "bool": "true or false"}
 
-// flagError returns an error that names the option and what it takes.
 func flagError(_ *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
 	if !errors.As(err, &invalid) {
@@ -82,10 +81,9 @@ func flagError(_ *cobra.Command, err error) error {
 	return fmt.Errorf("--%s %q: expected %s", invalid.GetFlag().Name, invalid.GetValue(), what)
 }
 
-// completeTimeout bounds a request for completions. A shell waits for them.
 const completeTimeout = time.Second
 
-// asked asks the process for completions. It reports whether the process has answered in time.
+// asked reports whether the process has answered in time.
 func (o *options) asked(cmd *cobra.Command, path string, parameters url.Values, answer any) bool {
 	ctx, cancel := context.WithTimeout(cmd.Context(), completeTimeout)
 	defer cancel()
@@ -94,15 +92,13 @@ func (o *options) asked(cmd *cobra.Command, path string, parameters url.Values, 
 	return c.get(ctx, path, parameters, answer) == nil
 }
 
-// completions returns words for the shell, without names that a terminal may act on.
+// completions removes names that a terminal may interpret.
 func completions(words []string) ([]string, cobra.ShellCompDirective) {
 	slices.Sort(words)
 	words = slices.DeleteFunc(slices.Compact(words), func(word string) bool { return word == "" || escape.NeedsEscape(word) })
 	return words, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeGuests returns a function that completes words for guests. Without an answer of the process it completes
-// nothing.
 func (o *options) completeGuests(words ...func(*api.Guest) string) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		var all api.Guests
@@ -121,7 +117,7 @@ func (o *options) completeGuests(words ...func(*api.Guest) string) func(*cobra.C
 func portOf(g *api.Guest) string   { return g.Port }
 func switchOf(g *api.Guest) string { return g.Switch }
 
-// interfaceOf returns the interface of a guest, "" if a word for it means another guest.
+// interfaceOf returns "" if the interface's name means another guest.
 func interfaceOf(g *api.Guest) string {
 	if g.VLAN != 0 {
 		return ""
@@ -129,7 +125,6 @@ func interfaceOf(g *api.Guest) string {
 	return g.Interface
 }
 
-// completeFirst completes the argument PORT|SWITCH, which is the only one.
 func (o *options) completeFirst(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -137,10 +132,9 @@ func (o *options) completeFirst(cmd *cobra.Command, args []string, word string) 
 	return o.completeGuests(portOf, switchOf, interfaceOf)(cmd, args, word)
 }
 
-// commonTypes are completions for a type.
 var commonTypes = []string{"A", "AAAA", "PTR", "SRV", "TXT", "MX", "CNAME", "SOA", "NS", "HTTPS"}
 
-// completeQuery completes the arguments PORT NAME TYPE. The names are the names that the guest sees.
+// completeQuery completes PORT NAME TYPE, with the names that the guest sees.
 func (o *options) completeQuery(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 	switch len(args) {
 	case 0:

@@ -21,9 +21,18 @@ import (
 	"github.com/puntdns/puntdns/internal/testkit/golden"
 )
 
+// commandsOf returns a command and all commands below it.
+func commandsOf(c *cobra.Command) []*cobra.Command {
+	all := []*cobra.Command{c}
+	for _, sub := range c.Commands() {
+		all = append(all, commandsOf(sub)...)
+	}
+	return all
+}
+
 // Each command has examples, and its options and arguments accept them.
 func TestExamples(t *testing.T) {
-	for _, c := range append(New("").Commands(), New("")) {
+	for _, c := range commandsOf(New("")) {
 		if c.Example == "" {
 			t.Errorf("%s has no example", c.Name())
 		}
@@ -38,8 +47,8 @@ func TestExamples(t *testing.T) {
 			if err == nil {
 				err = found.ValidateArgs(found.Flags().Args())
 			}
-			if err != nil || words[0] != "puntctl" || c.Name() != root.Name() && found.Name() != c.Name() {
-				t.Errorf("%s: %s: %v", c.Name(), line, err)
+			if err != nil || words[0] != "puntctl" || !strings.HasPrefix(found.CommandPath()+" ", c.CommandPath()+" ") {
+				t.Errorf("%s: %s: %v", c.CommandPath(), line, err)
 			}
 		}
 	}
@@ -47,12 +56,15 @@ func TestExamples(t *testing.T) {
 
 // The help of each command fits 80 columns.
 func TestHelpWidth(t *testing.T) {
-	for _, c := range append(New("").Commands(), New("")) {
+	for _, c := range commandsOf(New("")) {
 		var out bytes.Buffer
-		Run("1.2.3", []string{"help", c.Name()}, &out, io.Discard)
+		Run("1.2.3", append(strings.Fields(c.CommandPath())[1:], "--help"), &out, io.Discard)
+		if !strings.Contains(out.String(), c.Long) {
+			t.Errorf("%s --help has another text: %s", c.CommandPath(), &out)
+		}
 		for line := range strings.Lines(out.String()) {
 			if n := widthOf(strings.TrimSuffix(line, "\n")); n > helpWidth {
-				t.Errorf("puntctl help %s: %d columns: %s", c.Name(), n, line)
+				t.Errorf("%s --help: %d columns: %s", c.CommandPath(), n, line)
 			}
 		}
 	}
@@ -76,6 +88,11 @@ func TestErrorsNameArguments(t *testing.T) {
 		{"guests a b", `"b"`}, {"explain red-vm1", "NAME "}, {"explain", "PORT "}, {"explain a b c d", `"d"`}, {"version x", `"x"`},
 		{"watch --rate x", "--rate "}, {"watch -n x", "--count "}, {"watch -n 0", "--count "}, {"top --by x", "--by "}, {"top --reconnect x", "--reconnect "},
 		{"status -o xml", "--output "}, {"explain a b --tcp=x", "--tcp "}, {"watch --nosuch", "--nosuch"},
+		{"egress", "COMMAND "}, {"egress inti", "COMMAND "}, {"egress init", "GROUP "}, {"egress init a b", `"b"`},
+		{"egress init my-group", "GROUP "}, {"egress init 1a", "GROUP "}, {"egress init a$b", "GROUP "}, {"egress init " + strings.Repeat("a", 64) + " --log info", "GROUP "},
+		{"egress init a --bit 32", "--bit "}, {"egress init a --bit 0", "--bit "}, {"egress init a --log verbose", "--log "}, {"egress init a -o json", "--output "},
+		{"egress init a --resolver name", "--resolver "}, {"egress init a --resolver fe80::1%eth0", "--resolver "}, {"egress init a --resolver ::ffff:10.0.0.1", "--resolver "},
+		{"egress init a --resolver 10.0.0.1:0", "--resolver "},
 	} {
 		var errs bytes.Buffer
 		status := Run("1.2.3", append(strings.Fields(tt.args), "--socket", socket), io.Discard, &errs)
@@ -138,6 +155,10 @@ func TestCompletion(t *testing.T) {
 		{"explain nobody", socket, ""},
 		{"watch --port", socket, "blue-vm1 tap1"},
 		{"guests --switch", socket, "blue red"},
+
+		{"egress list", socket, "blue blue-vm1 red tap1"},
+		{"egress init", socket, ""},
+		{"egress init sandboxes --log", socket, "alert warning notice info debug"},
 		{"guests", filepath.Join(t.TempDir(), "none.sock"), ""},
 		{"guests", silent, ""},
 	} {

@@ -13,8 +13,8 @@ import (
 	"github.com/puntdns/puntdns/internal/shell"
 )
 
-// guests adds the findings about guests that need no further request. named is set if the operator has named a guest:
-// then an interface that is not meant to be served, or not served yet, is a problem too.
+// guests adds findings that need no further request. named is set if the operator has named a guest: then an
+// interface that is not meant to be served is a problem too.
 func (d *diagnosis) guests(s *api.Status, all *api.Guests, named bool) {
 	for i := range all.Unserved {
 		u := &all.Unserved[i]
@@ -55,11 +55,11 @@ func (d *diagnosis) guests(s *api.Status, all *api.Guests, named bool) {
 	}
 }
 
-// dhcp checks whether DHCP gives a guest a route to the resolver addresses that it announces, or to the first one.
+// dhcp checks whether DHCP gives a route to the announced resolver addresses, or to the first one.
 func (d *diagnosis) dhcp(g *api.Guest) {
-	resolvers := resolversOf(g)
+	resolvers := g.DHCPResolvers()
 	if len(resolvers) == 0 {
-		return // DHCP has no resolver address to name
+		return // DHCP can't announce a resolver address
 	}
 	asked := slices.DeleteFunc(addressesIn(g.DHCP.DNSServer), func(a netip.Addr) bool { return !slices.Contains(resolvers, a) })
 	if len(asked) == 0 {
@@ -77,17 +77,7 @@ func setOptions(dhcp *api.DHCP) string {
 	return "ovn-nbctl set DHCP_Options " + shell.Word(dhcp.Row) + " "
 }
 
-// resolversOf returns the IPv4 resolver addresses of a guest at port 53.
-func resolversOf(g *api.Guest) (all []netip.Addr) {
-	for _, r := range g.Resolvers {
-		if a, err := netip.ParseAddrPort(r); err == nil && a.Addr().Is4() && a.Port() == 53 {
-			all = append(all, a.Addr())
-		}
-	}
-	return all
-}
-
-// words splits a constant of OVN: one value, or several in braces.
+// words splits an OVN constant: one value, or several in braces.
 func words(constant string) []string {
 	return strings.FieldsFunc(constant, func(r rune) bool { return strings.ContainsRune("{}, \t\"", r) })
 }
@@ -101,7 +91,7 @@ func addressesIn(constant string) (all []netip.Addr) {
 	return all
 }
 
-// noRoute returns why DHCP gives no route to an address, or "" if DHCP gives one.
+// noRoute returns "" if DHCP gives a route.
 func noRoute(dhcp *api.DHCP, a netip.Addr) string {
 	if subnet, err := netip.ParsePrefix(dhcp.CIDR); err == nil && subnet.Contains(a) {
 		return ""
@@ -124,9 +114,8 @@ func noRoute(dhcp *api.DHCP, a netip.Addr) string {
 	return "its DHCP options have neither router nor classless_static_route"
 }
 
-// setRoute returns the command that gives a guest a route to an address: by the router of the network, or
-// on-link, where puntdns answers ARP. It returns none if an existing route can't be parsed: a tenant may have
-// written the route.
+// setRoute returns the command for a route by the network's router, or on-link, where puntdns answers ARP. It
+// returns nil if an existing route can't be parsed: a tenant may have written it.
 func setRoute(dhcp *api.DHCP, a netip.Addr) []string {
 	routes := words(dhcp.Routes)
 	hop := "0.0.0.0"
@@ -152,13 +141,13 @@ func isDestination(word string) bool {
 	return err == nil || isAddress(word)
 }
 
-// isAddress reports whether a word is an IP address without a zone. A zone may have any characters.
+// isAddress refuses zones, which may contain any character.
 func isAddress(word string) bool {
 	a, err := netip.ParseAddr(word)
 	return err == nil && a.Zone() == ""
 }
 
-// maxAddressless bounds the ports that addressless names.
+// maxAddressless limits the ports that addressless names.
 const maxAddressless = 16
 
 // addressless adds one finding for all guests that lack only a resolver address.
@@ -181,14 +170,14 @@ func (d *diagnosis) addressless(unserved []api.Unserved) {
 	d.add(remedied(f, api.CodeNoAddress, &remedy.Context{}))
 }
 
-// owned adds a note for each network and each of its resolver addresses that a port has beside puntdns.
+// owned adds a note for each resolver address that a port of a network has too.
 func (d *diagnosis) owned(guests []api.Guest) {
 	seen := map[string]bool{}
 	for i := range guests {
 		g := &guests[i]
 		for _, a := range g.Owned {
 			key := g.Network + g.Switch + a
-			if seen[key] || slices.Contains(g.Left, a) { // those have a code of their own
+			if seen[key] || slices.Contains(g.Left, a) { // Left has its own code
 				continue
 			}
 			seen[key] = true

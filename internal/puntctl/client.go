@@ -21,10 +21,10 @@ import (
 	"github.com/puntdns/puntdns/internal/escape"
 )
 
-// askTimeout bounds one request. The process itself gives up after 10 s.
+// askTimeout exceeds the 10 s of the process.
 const askTimeout = 15 * time.Second
 
-// maxAnswer bounds an answer in bytes.
+// maxAnswer is in bytes.
 const maxAnswer = 256 << 20
 
 type client struct {
@@ -56,8 +56,7 @@ func (c *client) get(ctx context.Context, path string, parameters url.Values, an
 	return nil
 }
 
-// status returns the status of the process. If an older process sends a problem without a remedy, status adds
-// the remedy of puntctl.
+// status adds remedies that an older process does not send.
 func (c *client) status(ctx context.Context) (*api.Status, error) {
 	s := new(api.Status)
 	if err := c.get(ctx, api.PathStatus, nil, s); err != nil {
@@ -67,7 +66,7 @@ func (c *client) status(ctx context.Context) (*api.Status, error) {
 	return s, nil
 }
 
-// request requests a path. It returns an error for any HTTP status except 200.
+// request returns an error for any HTTP status except 200.
 func (c *client) request(ctx context.Context, path string, parameters url.Values) (*http.Response, error) {
 	u := url.URL{Scheme: "http", Host: "puntdns", Path: path, RawQuery: parameters.Encode()}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
@@ -85,7 +84,6 @@ func (c *client) request(ctx context.Context, path string, parameters url.Values
 	return response, nil
 }
 
-// refused returns the error for an HTTP status other than 200.
 func (c *client) refused(status int, body io.Reader) error {
 	var said api.Error
 	if err := json.NewDecoder(body).Decode(&said); err != nil || said.Message == "" {
@@ -101,14 +99,14 @@ func (c *client) refused(status int, body io.Reader) error {
 	return &exitError{status: exitNoProcess, err: fmt.Errorf("%s: %s", c.path, text)}
 }
 
-// controlSocket is the expected path in errors about a wrong socket.
+// controlSocket is the expected path in errors.
 const controlSocket = "the PATH of `control unix:PATH` in the Corefile of a running puntdns"
 
-// explain returns an error that says what to do about a socket that does not answer.
+// explain says what to do about a socket that does not answer.
 func (c *client) explain(err error) error {
 	var inURL *url.Error
 	if errors.As(err, &inURL) {
-		err = inURL.Err // the URL means nothing to an operator
+		err = inURL.Err // operators do not know the URL
 	}
 	var op *net.OpError
 	if errors.As(err, &op) {
@@ -134,7 +132,7 @@ func (c *client) explain(err error) error {
 	return fmt.Errorf("%s: %w; expected %s", c.path, err, controlSocket)
 }
 
-// isSocket reports whether a path is a Unix socket, or can't be examined.
+// isSocket is true if the path can't be examined.
 func isSocket(path string) bool {
 	info, err := os.Stat(path)
 	return err != nil || info.Mode()&fs.ModeSocket != 0

@@ -14,32 +14,28 @@ import (
 )
 
 type diagnosis struct {
-	// Well is set if no finding is a problem.
 	Well     bool      `json:"well"`
 	Findings []finding `json:"findings"`
 }
 
-// finding is the result of one check.
 type finding struct {
 	// Level is ok, note or problem.
 	Level string `json:"level"`
-	// Code is as in api.Problem. It is left out for a check that puntctl itself makes.
+	// Code is as in api.Problem, "" for puntctl's own checks.
 	Code string `json:"code,omitempty"`
-	// About is the checked object: a bridge, a database, a port.
-	About string `json:"about"`
-	Text  string `json:"text"`
-	// Remedy says what to do. Commands are lines to paste.
+	// About is a bridge, a database or a port.
+	About    string   `json:"about"`
+	Text     string   `json:"text"`
 	Remedy   string   `json:"remedy,omitempty"`
 	Commands []string `json:"commands,omitempty"`
-	// Docs is as in api.Problem.
-	Docs string `json:"docs,omitempty"`
+	Docs     string   `json:"docs,omitempty"`
 }
 
 func newFinding(level string, p *api.Problem) finding {
 	return finding{Level: level, Code: p.Code, About: p.About, Text: p.Text, Remedy: p.Remedy, Commands: p.Commands, Docs: p.Docs}
 }
 
-// remedied returns f with the remedy of a code. The commands of the remedy follow the commands of f.
+// remedied adds the remedy of a code to f.
 func remedied(f finding, code string, c *remedy.Context) finding {
 	r := remedy.Of(code, c)
 	f.Code, f.Remedy, f.Commands, f.Docs = code, r.Text, slices.Concat(f.Commands, r.Commands), r.Docs
@@ -107,7 +103,6 @@ Exit status:
 	return cmd
 }
 
-// diagnose runs all checks, and adds their findings to d.
 func (o *options) diagnose(cmd *cobra.Command, d *diagnosis, args []string, vswitchd string) error {
 	ctx, c := cmd.Context(), o.client(cmd)
 	s, err := c.status(ctx)
@@ -126,12 +121,12 @@ func (o *options) diagnose(cmd *cobra.Command, d *diagnosis, args []string, vswi
 		if len(s.Problems) == 0 {
 			return &exitError{status: exitUnwell, err: fmt.Errorf("PORT|SWITCH %q: %s", args[0], unknown)}
 		}
-		// A bridge that is not served has no guests, so the problem of the bridge may be the cause.
+		// A bridge that is not served has no guests, which may be the cause.
 		d.add(finding{Level: levelProblem, About: fmt.Sprintf("%q", args[0]), Text: unknown, Remedy: "look at the problems above first: a bridge that is not served has no guests"})
 		return nil
 	}
 	if len(args) > 0 && unknownSwitch && slices.ContainsFunc(all.Guests, func(g api.Guest) bool { return g.Switch == args[0] || g.Network == args[0] }) {
-		d.unserved(s) // one of them may be of the switch
+		d.unserved(s) // one may be of the switch
 	}
 	d.guests(s, &all, len(args) > 0)
 	defer showProgress(cmd.ErrOrStderr(), "tracing queries through the switch")()
@@ -146,17 +141,16 @@ func (o *options) diagnose(cmd *cobra.Command, d *diagnosis, args []string, vswi
 	return nil
 }
 
-// status adds the problems and warnings of the process, each with its remedy.
 func (d *diagnosis) status(s *api.Status) {
 	for _, p := range s.Problems {
 		if p.Code == api.CodeUnserved {
-			continue // the method guests adds these findings
+			continue // see guests
 		}
 		d.add(newFinding(levelProblem, &p))
 	}
 	for _, p := range s.Warnings {
 		if p.Code == api.CodeOverLimit {
-			continue // the method guests adds these findings
+			continue // see guests
 		}
 		d.add(newFinding(levelNote, &p))
 	}
@@ -172,7 +166,6 @@ func (d *diagnosis) status(s *api.Status) {
 	}
 }
 
-// unserved adds the problem of interfaces that are not served.
 func (d *diagnosis) unserved(s *api.Status) {
 	for _, p := range s.Problems {
 		if p.Code == api.CodeUnserved {
@@ -181,7 +174,7 @@ func (d *diagnosis) unserved(s *api.Status) {
 	}
 }
 
-// withRemedy adds hints to the error of a process that can't be asked.
+// withRemedy adds hints to the error of an unreachable process.
 func withRemedy(err error, path string) error {
 	var exit *exitError
 	if !errors.As(err, &exit) || exit.status != exitNoProcess {

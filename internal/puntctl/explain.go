@@ -94,7 +94,6 @@ Exit status:
 	return cmd
 }
 
-// explained returns the explanation of a query by the process, with the findings of puntctl.
 func (o *options) explained(cmd *cobra.Command, parameters url.Values, t *tracer) (*api.Explanation, error) {
 	var e api.Explanation
 	if err := o.client(cmd).get(cmd.Context(), api.PathExplain, parameters, &e); err != nil {
@@ -104,8 +103,8 @@ func (o *options) explained(cmd *cobra.Command, parameters url.Values, t *tracer
 	return &e, nil
 }
 
-// moreOverTCP returns the findings that only the query over TCP has, which the guest sends if the answer over UDP is
-// truncated. With an error the query was not explained, which is a finding, too.
+// moreOverTCP returns findings only of the query over TCP, which follows a truncated answer. An error of that
+// explanation is a finding, too.
 func moreOverTCP(udp, tcp *api.Explanation, err error) (more []api.Problem) {
 	const over = "over TCP, which the guest uses next: "
 	if err != nil {
@@ -121,23 +120,20 @@ func moreOverTCP(udp, tcp *api.Explanation, err error) (more []api.Problem) {
 	return more
 }
 
-// addFindings adds the findings of puntctl: first before the findings of the process, last after them. A
-// finding of puntctl may clear Well, but never sets it.
+// addFindings adds puntctl's findings before and after the process's. They may clear Well, but never set it.
 func addFindings(e *api.Explanation, first, last []api.Problem) {
 	e.Well = e.Well && remedy.Well(first) && remedy.Well(last)
 	e.Findings = append(slices.Insert(e.Findings, 0, first...), last...)
 	remedy.FillExplanation(e)
 }
 
-// untraced begins the text of a finding about a query that was not traced.
 const untraced = "no trace shows whether the switch sends the query to puntdns: "
 
-// explained traces the query of an explanation through the switch. It returns a finding if the query does not reach the
-// punt, or if there is no trace.
+// explained returns a finding if the query does not reach the punt, or there is no trace.
 func (t *tracer) explained(ctx context.Context, e *api.Explanation) []api.Problem {
 	q, ok := explainedQuery(e)
 	if !ok {
-		return nil // a finding of the process names the missing data
+		return nil // the process has a finding about the missing data
 	}
 	lines := q.lines()
 	notTraced := func(why string) []api.Problem {
@@ -169,12 +165,12 @@ func (t *tracer) explained(ctx context.Context, e *api.Explanation) []api.Proble
 	return []api.Problem{t.notPunted(ctx, e, &q, &w)}
 }
 
-// routeExplained returns a finding if DHCP gives the guest no route to the server of the query. The finding
-// is a note: the guest may have its route by hand or by its image. In hijack mode there is no finding.
+// routeExplained returns a note if DHCP gives no route to the server; the image may have a route. Not in
+// hijack mode.
 func routeExplained(e *api.Explanation) []api.Problem {
 	g := &e.Guest
 	server, err := netip.ParseAddrPort(e.Question.Server)
-	if err != nil || !server.Addr().Is4() || e.Unasked != "" || g.DHCP == nil || len(resolversOf(g)) == 0 {
+	if err != nil || !server.Addr().Is4() || e.Unasked != "" || g.DHCP == nil || len(g.DHCPResolvers()) == 0 {
 		return nil
 	}
 	reason := noRoute(g.DHCP, server.Addr())
@@ -188,7 +184,7 @@ func routeExplained(e *api.Explanation) []api.Problem {
 	}}
 }
 
-// explainedQuery returns the query to trace. ok is false if too little is known of it.
+// explainedQuery returns ok false if too little is known.
 func explainedQuery(e *api.Explanation) (q query, ok bool) {
 	server, err := netip.ParseAddrPort(e.Question.Server)
 	client, clientErr := netip.ParseAddrPort(e.Question.Client)
@@ -205,7 +201,7 @@ var (
 	plainTree = tree{"|- ", "`- ", "|  ", "   "}
 )
 
-// drawing returns box characters for a terminal with UTF-8, else ASCII.
+// drawing uses box characters only on a terminal with UTF-8.
 func drawing(w io.Writer) *tree {
 	locale := strings.ToUpper(cmp.Or(os.Getenv("LC_ALL"), os.Getenv("LC_CTYPE"), os.Getenv("LANG")))
 	if isTerminal(w) && (strings.Contains(locale, "UTF-8") || strings.Contains(locale, "UTF8")) {
@@ -214,7 +210,6 @@ func drawing(w io.Writer) *tree {
 	return &plainTree
 }
 
-// node is a line of a tree, and the nodes below it.
 type node struct {
 	line  []cell
 	below []*node
@@ -243,7 +238,6 @@ func (p *page) nodes(all []*node, t *tree, indent string) {
 	}
 }
 
-// explainSummary writes what the guest gets, and each problem with its remedy.
 func (p *page) explainSummary(e *api.Explanation) {
 	p.line(in(verdictColour(e), outcomeOf(e)))
 	for i := range e.Findings {
@@ -264,7 +258,6 @@ func verdictColour(e *api.Explanation) colour {
 	return red
 }
 
-// outcomeOf returns a line that says what the guest gets.
 func outcomeOf(e *api.Explanation) string {
 	who := fmt.Sprintf("port %s asks %s for %s %s: ", e.Guest.Port, e.Question.Server, e.Question.Name, e.Question.Type)
 	if e.Question.Server == "" {
@@ -288,7 +281,7 @@ func outcomeOf(e *api.Explanation) string {
 	return who + "puntdns is not asked"
 }
 
-// firstOf shortens the data of records for the first line. The tree shows all data.
+// firstOf shortens records for the first line.
 func firstOf(records []string) (all []string) {
 	const mostRecords, mostBytes = 8, 80
 	for i, data := range records {
@@ -312,7 +305,7 @@ func has(e *api.Explanation, codes ...string) bool {
 	return slices.ContainsFunc(e.Findings, func(f api.Problem) bool { return slices.Contains(codes, f.Code) })
 }
 
-// recordsOf returns the data of the records in the answer section. answer is a message in the format of dig.
+// recordsOf returns the RDATA of the answer section in dig's format.
 func recordsOf(answer string) (all []string) {
 	_, section, _ := strings.Cut(answer, ";; ANSWER SECTION:\n")
 	section, _, _ = strings.Cut(section, "\n\n")
@@ -417,7 +410,7 @@ func pluginsNode(e *api.Explanation) *node {
 	for _, text := range e.Notes {
 		root.addf("%s", text)
 	}
-	// Each plugin calls the next one: a tree of them would only be deep.
+	// Each plugin calls the next: a tree would only be deep.
 	for i := 0; i < len(e.Steps); i++ {
 		s := &e.Steps[i]
 		plugin, verdict := s.Plugin, said(s.Verdict)
@@ -443,10 +436,9 @@ func pluginsNode(e *api.Explanation) *node {
 	return root
 }
 
-// leftSilently reports whether a plugin is left out and has no notes.
 func leftSilently(s *api.Step) bool { return s.Verdict == api.VerdictLeft && len(s.Notes) == 0 }
 
-// micros formats the duration of a plugin, in microseconds below 1 ms.
+// micros shows microseconds below 1 ms.
 func micros(s float64) string {
 	if s < 1e-3 {
 		return strconv.FormatFloat(s*1e6, 'f', 0, 64) + "us"

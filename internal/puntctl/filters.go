@@ -13,7 +13,6 @@ import (
 	"github.com/puntdns/puntdns/internal/shell"
 )
 
-// filters are the options of watch and top that select queries.
 type filters struct{ words map[string]*[]string }
 
 const filterHelp = `A filter takes several words, with commas or by giving the option again. A query
@@ -40,7 +39,6 @@ func (f *filters) add(cmd *cobra.Command, o *options) {
 	}
 }
 
-// addFilter adds the option of one filter, with its completion.
 func addFilter(cmd *cobra.Command, o *options, name, help string) *[]string {
 	words := cmd.Flags().StringSlice(name, nil, help)
 	// The errors are nil, since the options exist.
@@ -53,9 +51,8 @@ func addFilter(cmd *cobra.Command, o *options, name, help string) *[]string {
 	return words
 }
 
-// keepSwitches removes all guests of other switches than those of --switch, and all interfaces that are not
-// served, whose switch is not known. A word is the name or the UUID of a switch. Without words all stay. The error
-// names a word that no guest has.
+// keepSwitches keeps guests of the named switches (name or UUID; all without words), and no unserved
+// interface, whose switch is unknown. The error names a word without a guest.
 func keepSwitches(all *api.Guests, words []string) error {
 	if len(words) == 0 {
 		return nil
@@ -70,7 +67,6 @@ func keepSwitches(all *api.Guests, words []string) error {
 	return nil
 }
 
-// warn writes a warning for each port and switch that no guest has at present.
 func (f *filters) warn(cmd *cobra.Command, o *options) {
 	p := o.newPage(cmd.ErrOrStderr())
 	for _, text := range f.absent(cmd, o) {
@@ -79,8 +75,8 @@ func (f *filters) warn(cmd *cobra.Command, o *options) {
 	_, _ = cmd.ErrOrStderr().Write(p.text.Bytes()) // a failed warning can't be reported
 }
 
-// absent returns a warning for each port and switch that no guest has at present. The word may be wrong, or
-// the guest may come later, so the stream goes on. If the guests can't be listed, absent returns none.
+// absent returns a warning for each port and switch without a guest, which may come later. Without a list of
+// guests it returns none.
 func (f *filters) absent(cmd *cobra.Command, o *options) (warnings []string) {
 	ports, switches := *f.words[api.FilterPort], *f.words[api.FilterSwitch]
 	var all api.Guests
@@ -99,8 +95,7 @@ func (f *filters) absent(cmd *cobra.Command, o *options) (warnings []string) {
 	return warnings
 }
 
-// parameters returns the options as parameters of a stream. The process compares the names of logical ports,
-// so parameters replaces other words for a guest by the names of its ports.
+// parameters replaces words for guests by their logical ports, which the process compares.
 func (f *filters) parameters(cmd *cobra.Command, o *options) url.Values {
 	if ports := f.words[api.FilterPort]; len(*ports) > 0 {
 		*ports = o.portsOf(cmd, *ports)

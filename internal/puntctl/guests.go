@@ -54,8 +54,7 @@ QUERY needs OpenFlow 1.5. A guest without a binding is "retained" for a while.`,
 	return cmd
 }
 
-// selectGuests removes all guests and interfaces that word does not select. A word selects as in
-// api.Guests.Find, or names a switch. selectGuests reports whether any remain.
+// selectGuests keeps what word selects: by api.Guests.Find, or a switch. It reports whether any remain.
 func selectGuests(all *api.Guests, word string) bool {
 	type port struct{ bridge, port string }
 	meant := map[port]bool{}
@@ -71,8 +70,8 @@ func selectGuests(all *api.Guests, word string) bool {
 	return len(all.Guests)+len(all.Unserved) > 0
 }
 
-// portsOf replaces each word by the logical ports of the guests that the word means. A word that means none
-// stays. All words stay if the process does not list its guests.
+// portsOf replaces words by the logical ports of their guests. Unknown words stay, and all words without a
+// list of guests.
 func (o *options) portsOf(cmd *cobra.Command, words []string) (ports []string) {
 	var all api.Guests
 	if o.client(cmd).get(cmd.Context(), api.PathGuests, nil, &all) != nil {
@@ -81,7 +80,6 @@ func (o *options) portsOf(cmd *cobra.Command, words []string) (ports []string) {
 	return portsAmong(&all, words)
 }
 
-// portsAmong does so with the guests of a list.
 func portsAmong(all *api.Guests, words []string) (ports []string) {
 	for _, word := range words {
 		found := all.Find(word)
@@ -134,14 +132,14 @@ func guestRow(g *api.Guest) []cell {
 		return said(fmt.Sprint(n))
 	}
 	flows, queries, last := "", "", ""
-	if h := g.Hits; h != nil {
+	if h := g.FlowCounters; h != nil {
 		flows, queries = fmt.Sprint(h.Flows), fmt.Sprint(h.Queries)
 		if h.LastQuerySecondsAgo != nil {
 			last = seconds(*h.LastQuerySecondsAgo) + " ago"
 		}
 	}
 	state := in(green, "served")
-	if g.Kept {
+	if g.Retained {
 		state = in(yellow, "retained")
 	}
 	refused := uint64(0)

@@ -50,7 +50,7 @@ Names that the network has itself are not forwarded.`,
 			err := o.client(cmd).get(cmd.Context(), api.PathNames, parameters, &all)
 			var refused *exitError
 			if len(args) > 0 && errors.As(err, &refused) && refused.status == exitUnwell {
-				// No port, switch or name: perhaps the interface or the address of one guest.
+				// perhaps the interface or the address of one guest
 				if ports := o.portsOf(cmd, args); len(ports) == 1 && ports[0] != args[0] {
 					parameters.Set("of", ports[0])
 					err = o.client(cmd).get(cmd.Context(), api.PathNames, parameters, &all)
@@ -102,7 +102,6 @@ func (p *page) names(all *api.Names) {
 	}
 }
 
-// forwardRows returns a row for each zone that a network forwards.
 func forwardRows(all *api.Names) (rows [][]cell) {
 	for i := range all.Networks {
 		n := &all.Networks[i]

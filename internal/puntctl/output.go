@@ -26,10 +26,9 @@ const (
 
 var formats = []string{formatTable, formatWide, formatJSON, formatYAML}
 
-// isForPeople reports whether the output is text for a person, and not for a program.
 func (o *options) isForPeople() bool { return o.format == formatTable || o.format == formatWide }
 
-// write writes an answer in the format of --output. table writes the answer to a page.
+// write writes an answer in the format of --output.
 func (o *options) write(w io.Writer, answer any, table func(*page)) error {
 	text, err := json.MarshalIndent(answer, "", "  ")
 	if err != nil {
@@ -51,8 +50,8 @@ func (o *options) write(w io.Writer, answer any, table func(*page)) error {
 	return err
 }
 
-// yamlOf converts JSON to YAML in its usual style. JSON is YAML, too, once characters that YAML forbids are
-// escaped. The order of the fields stays.
+// yamlOf converts JSON to block-style YAML in the same order. JSON is YAML once characters that YAML forbids
+// are escaped.
 func yamlOf(text []byte) ([]byte, error) {
 	var root yaml.Node
 	if err := yaml.Unmarshal(escape.YAML(text), &root); err != nil {
@@ -68,7 +67,7 @@ func yamlOf(text []byte) ([]byte, error) {
 	return escape.YAML(b.Bytes()), nil
 }
 
-// plain removes the style of JSON from a node: braces, and needless quotation marks.
+// plain removes braces and needless quotation marks.
 func plain(n *yaml.Node) {
 	n.Style = 0
 	switch {
@@ -96,19 +95,16 @@ const (
 type page struct {
 	text    bytes.Buffer
 	colours bool
-	// columns is the width of the terminal. 0 means that nothing is cut or wrapped.
+	// columns is the terminal's width, 0 for no cutting and wrapping.
 	columns int
-	// wide shows the columns of tables that are wide.
-	wide bool
+	wide    bool
 }
 
-// cell is a text in a colour, or without one.
 type cell struct {
 	text   string
 	colour colour
 }
 
-// said returns a cell without a colour. An empty text becomes -.
 func said(text string) cell {
 	if text == "" {
 		text = "-"
@@ -120,8 +116,7 @@ func numberOf(n int) cell { return cell{text: strconv.Itoa(n)} }
 
 func in(c colour, text string) cell { return cell{escape.Line(text), c} }
 
-// newPage returns a page for w. Only a terminal gets colours, and text that is cut or wrapped to its width.
-// -o wide cuts nothing.
+// newPage uses colours, cutting and wrapping only on a terminal. -o wide cuts nothing.
 func (o *options) newPage(w io.Writer) *page {
 	p := &page{wide: o.format == formatWide}
 	if !isTerminal(w) {
@@ -155,7 +150,7 @@ func (p *page) linef(format string, args ...any) {
 	p.line(cell{text: escape.Line(fmt.Sprintf(format, args...))})
 }
 
-// seconds formats a duration for a person: 250ms, 4.2s, 3m20s, 5h10m, 12d4h.
+// seconds formats a duration: 250ms, 4.2s, 3m20s, 5h10m, 12d4h.
 func seconds(s float64) string {
 	d := time.Duration(s * float64(time.Second))
 	switch {

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// isTerminal reports whether w is a terminal.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -21,10 +20,10 @@ func isTerminal(w io.Writer) bool {
 	return err == nil
 }
 
-// progressAfter is how long a wait lasts before showProgress shows it, and between updates.
+// progressAfter is the delay before the first display, and between updates.
 const progressAfter = time.Second
 
-// showProgress shows what the command waits for, if w is a terminal. end stops that, and removes the line.
+// showProgress shows what the command waits for on a terminal. end removes the line.
 func showProgress(w io.Writer, what string) (end func()) {
 	if !isTerminal(w) {
 		return func() {}

@@ -26,33 +26,31 @@ import (
 )
 
 const (
-	// exitWell means that all is well, or that the object was found.
+	// exitWell: all is well, or the object was found.
 	exitWell = 0
-	// exitUnwell means that there is a problem, or that the object was not found.
+	// exitUnwell: a problem, or the object was not found.
 	exitUnwell = 1
-	// exitUsage means that the command line is wrong.
-	exitUsage = 2
-	// exitNoProcess means that the process could not be asked.
+	exitUsage  = 2
+	// exitNoProcess: the process could not be asked.
 	exitNoProcess = 3
-	// exitNotTraced means that puntdns would answer, but no trace shows that each query gets to puntdns.
+	// exitNotTraced: puntdns would answer, but no trace shows that each query reaches puntdns.
 	exitNotTraced = 4
 )
 
-// helpWidth is the width of --help in columns.
+// helpWidth is in columns.
 const helpWidth = 80
 
-// socketVariable is the environment variable with the path of the socket.
+// socketVariable has the path of the socket.
 const socketVariable = "PUNTCTL_SOCKET"
 
-// exitError ends the command with a status other than exitUsage.
+// exitError has an exit status other than exitUsage.
 type exitError struct {
 	status int
 	err    error // nil if the output has the reason
-	// lost is set if a stream has ended early, because the process has ended or has closed the connection.
+	// lost: the process ended a stream early.
 	lost bool
 }
 
-// Error implements error.
 func (e *exitError) Error() string {
 	if e.err == nil {
 		return fmt.Sprintf("exit status %d", e.status)
@@ -60,13 +58,12 @@ func (e *exitError) Error() string {
 	return e.err.Error()
 }
 
-// Unwrap serves errors.Is and errors.As.
 func (e *exitError) Unwrap() error { return e.err }
 
-// errUnwell ends the command after its output has reported a problem.
+// errUnwell: the output has reported a problem.
 var errUnwell = &exitError{status: exitUnwell}
 
-// errNotTraced ends the command after its output has reported that there is no trace.
+// errNotTraced: the output has reported the missing trace.
 var errNotTraced = &exitError{status: exitNotTraced}
 
 // Run runs puntctl with args, and returns the exit status.
@@ -96,7 +93,6 @@ func Run(version string, args []string, stdout, stderr io.Writer) int {
 	return exit.status
 }
 
-// options are common to all commands.
 type options struct {
 	socket string
 	format string
@@ -141,15 +137,14 @@ Exit status:
 	root.SetFlagErrorFunc(flagError)
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Flags.FlagUsages", fmt.Sprint("Flags.FlagUsagesWrapped ", helpWidth)))
 	flags := root.PersistentFlags()
-	// The default is not the value of the variable: the help is the same in each environment.
+	// The value of the variable is not the default, so that the help is the same everywhere.
 	flags.StringVarP(&o.socket, "socket", "s", "", "path of the control socket (default: $"+socketVariable+", or "+api.DefaultSocket+")")
 	flags.StringVarP(&o.format, "output", "o", formatTable, "format: "+strings.Join(formats, ", "))
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
-	root.AddCommand(statusCommand(o), guestsCommand(o), namesCommand(o), doctorCommand(o), explainCommand(o), watchCommand(o), topCommand(o), versionCommand())
+	root.AddCommand(statusCommand(o), guestsCommand(o), namesCommand(o), doctorCommand(o), explainCommand(o), watchCommand(o), topCommand(o), egressCommand(o), versionCommand())
 	return root
 }
 
-// versionCommand returns a command for those who look for one. It does what --version does.
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",

@@ -89,7 +89,7 @@ func wellStatus() *api.Status {
 			LocalDatabase: api.LocalDatabase{Endpoint: "unix:/var/run/openvswitch/db.sock", Up: true, HasBridge: true},
 			Placement:     api.Placement{Kind: "ovn", Table: pointer(uint8(29)), StageTable: pointer(uint8(30)), LogicalTable: pointer(22), Priority: 200},
 			Addresses:     []string{"169.254.169.254:53", "[fd00::254]:53"},
-			Lease:         api.Lease{Seconds: 15, BeatSeconds: 5, LastBeatSecondsAgo: pointer(2.5), LeftSeconds: pointer(12.5)},
+			Lease:         api.Lease{Seconds: 15, HeartbeatSeconds: 5, LastHeartbeatSecondsAgo: pointer(2.5), LeftSeconds: pointer(12.5)},
 			Flows: api.Flows{Cookie: "0x70646e1543cfc8a4", Expected: 21, Counted: &api.Counted{
 				Flows: 21, EntryPackets: 12, PuntPackets: 11, PassedPackets: 1,
 			}},
@@ -106,9 +106,9 @@ func wellStatus() *api.Status {
 func unwellStatus() *api.Status {
 	s := wellStatus()
 	s.Bridges[0].Serving, s.Bridges[0].Waiting = false, "the punt is not installed in the switch"
-	s.Bridges[0].Lease = api.Lease{Seconds: 15, LastBeatSecondsAgo: pointer(31.0), LeftSeconds: pointer(0.0), Overdue: true}
+	s.Bridges[0].Lease = api.Lease{Seconds: 15, LastHeartbeatSecondsAgo: pointer(31.0), LeftSeconds: pointer(0.0), Overdue: true}
 	s.Bridges[0].Flows.Counted, s.Bridges[0].Flows.Error = nil, "the switch has not told its counters in 3s"
-	s.Bridges[0].Guests = api.GuestCounts{Served: 2, Kept: 1, WithoutAddress: 1, Unserved: 1}
+	s.Bridges[0].Guests = api.GuestCounts{Served: 2, Retained: 1, WithoutAddress: 1, Unserved: 1}
 	s.Databases[0].Synced, s.Databases[0].Failure = false, &api.Failure{Cause: api.CauseTimeout, Text: "dial tcp 10.1.0.1:6642: i/o timeout"}
 	s.Warnings = []api.Problem{
 		{Code: api.CodeReload, About: "/etc/puntdns/Corefile", Text: "the reload at 2026-11-23 02:00:00 (SIGUSR1) was refused, and the Corefile as taken at 2026-11-23 01:02:03 stays in force: Corefile:3 - plugin/cache: cache TTL"},
@@ -128,14 +128,14 @@ func someGuests() *api.Guests {
 		Guests: []api.Guest{
 			{
 				Bridge: "br-int", Port: "blue-vm1", Switch: "blue", Network: "0b3c4d5e-0000-4000-8000-000000000002", InPort: 2, VLAN: 7, Interface: "tap2", PortKey: 1,
-				MACs: []string{"02:00:00:00:01:11"}, Addresses: []string{"10.0.1.11"}, Resolvers: []string{"169.254.169.254:53", "[fd00::254]:53"}, Kept: true,
+				MACs: []string{"02:00:00:00:01:11"}, Addresses: []string{"10.0.1.11"}, Resolvers: []string{"169.254.169.254:53", "[fd00::254]:53"}, Retained: true,
 				Owned: []string{"169.254.169.254"},
 			},
 			{
 				Bridge: "br-int", Port: "red-vm1\x1b[2J", Switch: "red", Network: "0b3c4d5e-0000-4000-8000-000000000001", InPort: 1, Interface: "tap1", PortKey: 1,
 				MACs: []string{"02:00:00:00:01:11"}, Addresses: []string{"10.0.1.11", "fd00:1::11"}, Resolvers: []string{"169.254.169.254:53"},
-				Hits: &api.Hits{Flows: 9, Queries: 1234, LastQuerySecondsAgo: pointer(0.25)},
-				DHCP: &api.DHCP{Row: "0b3c4d5e-0000-4000-8000-00000000000d", CIDR: "10.0.1.0/24", Router: "10.0.1.1", Routes: "{10.9.0.0/16,10.0.1.9}", DNSServer: "{169.254.169.254, 9.9.9.9}"},
+				FlowCounters: &api.FlowCounters{Flows: 9, Queries: 1234, LastQuerySecondsAgo: pointer(0.25)},
+				DHCP:         &api.DHCP{Row: "0b3c4d5e-0000-4000-8000-00000000000d", CIDR: "10.0.1.0/24", Router: "10.0.1.1", Routes: "{10.9.0.0/16,10.0.1.9}", DNSServer: "{169.254.169.254, 9.9.9.9}"},
 			},
 		},
 		Unserved: []api.Unserved{
@@ -646,7 +646,7 @@ func TestRoutes(t *testing.T) {
 		{api.DHCP{Routes: "{169.254.169.254/32,0.0.0.0, 0.0.0.0/0,10.0.0.1}"}, true},
 		{api.DHCP{Routes: "{169.254.169.254,10.0.0.1}"}, true},
 	} {
-		a := resolversOf(&api.Guest{Resolvers: []string{"169.254.169.254:53"}})[0]
+		a := (&api.Guest{Resolvers: []string{"169.254.169.254:53"}}).DHCPResolvers()[0]
 		why := noRoute(&tc.dhcp, a)
 		if (why == "") != tc.routed {
 			t.Errorf("%+v: %q, want a route: %v", tc.dhcp, why, tc.routed)

@@ -13,37 +13,33 @@ import (
 )
 
 const (
-	// defaultReconnect is how long watch and top wait for a process that restarts.
+	// defaultReconnect is how long watch and top wait for a restart.
 	defaultReconnect = time.Minute
-	// reconnectEvery is the time between two attempts.
-	reconnectEvery = 250 * time.Millisecond
+	reconnectEvery   = 250 * time.Millisecond
 )
 
-// lasting is a stream that goes on with the next process when its process restarts.
+// lasting is a stream that continues after a restart of the process.
 type lasting struct {
 	*stream
 	ctx context.Context
-	// open opens the stream, also after lines have arrived.
+	// open also reopens the stream.
 	open func() (*stream, error)
-	// complete reports whether a stream that ends, with an error or without, has sent all lines.
+	// complete reports whether an ended stream has sent all lines.
 	complete func() bool
-	// lost reports that the connection is lost, and that attempts to open it again begin.
+	// lost is called before the attempts to reconnect.
 	lost func(error)
-	// patience bounds these attempts, 0 for none.
+	// patience limits the attempts, 0 for none.
 	patience time.Duration
-	// received counts the lines.
 	received int
 	opened   time.Time
-	// outage is when the connection was lost. A connection that is lost again at once extends the outage.
+	// outage is when the connection was lost. A reconnection that fails at once extends the outage.
 	outage time.Time
 }
 
-// addReconnect adds the option that bounds the attempts to connect again.
 func addReconnect(cmd *cobra.Command) *time.Duration {
 	return cmd.Flags().Duration("reconnect", defaultReconnect, "how long to wait for a puntdns that restarts; 0 ends at once")
 }
 
-// begin opens the stream for the first time. An error ends the command.
 func (l *lasting) begin() (err error) {
 	l.opened = time.Now()
 	l.stream, err = l.open()
@@ -52,7 +48,7 @@ func (l *lasting) begin() (err error) {
 
 func (l *lasting) close() { l.stream.close() }
 
-// next returns the next line, as stream.next does. The error is io.EOF after the last line.
+// next returns io.EOF after the last line.
 func (l *lasting) next() ([]byte, error) {
 	for {
 		line, err := l.stream.next()
@@ -76,7 +72,7 @@ func (l *lasting) next() ([]byte, error) {
 	}
 }
 
-// reopen opens the stream again. After too many attempts it returns the error of the last one.
+// reopen returns the error of the last attempt.
 func (l *lasting) reopen(err error) error {
 	if now := time.Now(); l.outage.IsZero() || now.Sub(l.opened) > reconnectEvery {
 		l.outage = now

@@ -17,8 +17,7 @@ import (
 	"github.com/puntdns/puntdns/internal/control/api"
 )
 
-// Control sequences of a terminal (ECMA-48). Sequences with a ? are of xterm; all terminals in use understand
-// them.
+// Control sequences of ECMA-48. Those with a ? are of xterm; all terminals in use understand them.
 const (
 	enterScreen = "\x1b[?1049h\x1b[?25l" // the alternate screen, without a cursor
 	leaveScreen = "\x1b[?25h\x1b[?1049l"
@@ -32,17 +31,15 @@ var topKeys = map[byte]string{'g': api.TopGuests, 'n': api.TopNames, 'w': api.To
 type screen struct {
 	*topper
 	out *os.File
-	// kind is the shown table. last is the newest state, nil for none.
+	// last is the newest state, nil for none.
 	kind string
 	last *api.Top
-	// outage is why there is no newer state, "" if the connection lasts.
-	outage string
-	// warnings are shown above the table.
+	// outage is why there is no newer state, "" while connected.
+	outage   string
 	warnings []string
 }
 
-// live shows a stream of top on a changing screen, until a key or ctx ends it. The screen has the warnings,
-// as stderr may be the same terminal.
+// live shows top until a key or ctx ends it. The screen has the warnings, as stderr may be the same terminal.
 func (t *topper) live(cmd *cobra.Command, stream *lasting, warnings []string) error {
 	s := &screen{topper: t, out: cmd.OutOrStdout().(*os.File), kind: t.kinds()[0], warnings: warnings} // it is a terminal
 	ctx, cancel := context.WithCancel(cmd.Context())
@@ -81,7 +78,7 @@ func (s *screen) press(key byte) (end bool) {
 	return key|lower == 'q'
 }
 
-// take handles a result. It reports whether the stream is complete.
+// take reports whether the stream is complete.
 func (s *screen) take(r *topResult) (all bool, err error) {
 	switch {
 	case errors.Is(r.err, io.EOF):
@@ -96,14 +93,14 @@ func (s *screen) take(r *topResult) (all bool, err error) {
 	return false, nil
 }
 
-// topResult is a state of top, the reason for an outage, or the error that ended the stream.
+// topResult has one field set; err ends the stream.
 type topResult struct {
 	top    *api.Top
 	outage string
 	err    error
 }
 
-// readTops reads a stream on a goroutine, until an error or the end of ctx.
+// readTops starts a goroutine that ends with an error or ctx.
 func readTops(ctx context.Context, stream *lasting) <-chan topResult {
 	results := make(chan topResult)
 	stream.lost = func(err error) {
@@ -129,8 +126,8 @@ func readTops(ctx context.Context, stream *lasting) <-chan topResult {
 	return results
 }
 
-// keysOf returns a channel of pressed keys, nil if the input is not a terminal. Call restore after the end of
-// ctx: it waits for the goroutine, and resets the terminal.
+// keysOf returns nil if the input is no terminal. Call restore after the end of ctx: it waits for the
+// goroutine, and resets the terminal.
 func keysOf(ctx context.Context, input io.Reader) (keys <-chan byte, restore func(), err error) {
 	in, ok := input.(*os.File)
 	if !ok || !isTerminal(in) {
@@ -179,11 +176,11 @@ func (s *screen) draw() {
 	}
 	screen.WriteString(clearBelow + fmt.Sprintf("\x1b[%d;1H", rows))
 	screen.Write(cutLine([]byte("g guests  n names  w networks  u upstreams  q quit"), columns-1))
-	_, _ = screen.WriteTo(s.out) // after an error the next draw tries again
+	_, _ = screen.WriteTo(s.out) // the next draw tries again
 }
 
-// cutLine returns the beginning of a line that fits in columns. Colour sequences take no column. cutLine
-// returns all of them, as the last one ends the colour.
+// cutLine fits a line to columns. It keeps all colour sequences, which take no column; the last one ends the
+// colour.
 func cutLine(line []byte, columns int) []byte {
 	var out []byte
 	for room := columns; len(line) > 0; {
@@ -201,7 +198,7 @@ func cutLine(line []byte, columns int) []byte {
 	return out
 }
 
-// sizeOf returns the size of a terminal, or 80x24 if the terminal reports none, or fewer than 4 rows.
+// sizeOf returns 80x24 if the terminal reports no size, or fewer than 4 rows.
 func sizeOf(terminal *os.File) (rows, columns int) {
 	size, err := unix.IoctlGetWinsize(int(terminal.Fd()), unix.TIOCGWINSZ)
 	if err != nil || size.Row < 4 || size.Col == 0 {
@@ -210,8 +207,8 @@ func sizeOf(terminal *os.File) (rows, columns int) {
 	return int(size.Row), int(size.Col)
 }
 
-// withoutEcho makes a terminal deliver each key at once, without an echo. It disables the keys that suspend
-// or quit the program, which would leave the screen as it is. restore undoes all of this.
+// withoutEcho delivers each key at once, and disables the keys that suspend or quit, which would not restore
+// the screen.
 func withoutEcho(terminal *os.File) (restore func(), err error) {
 	fd := int(terminal.Fd())
 	before, err := unix.IoctlGetTermios(fd, unix.TCGETS)
@@ -227,10 +224,10 @@ func withoutEcho(terminal *os.File) (restore func(), err error) {
 	return func() { _ = unix.IoctlSetTermios(fd, unix.TCSETSF, before) }, nil // the terminal may be gone
 }
 
-// keyTime bounds how long readKeys takes to notice the end of ctx, in milliseconds.
+// keyTime is how soon readKeys notices the end of ctx, in milliseconds.
 const keyTime = 100
 
-// readKeys sends each pressed key, until ctx ends or the terminal is gone.
+// readKeys runs until ctx ends or the terminal is gone.
 func readKeys(ctx context.Context, terminal *os.File, keys chan<- byte) {
 	poll := []unix.PollFd{{Fd: int32(terminal.Fd()), Events: unix.POLLIN}}
 	for ctx.Err() == nil {

@@ -64,7 +64,6 @@ func (p *page) status(s *api.Status) {
 	}
 }
 
-// problems writes the problems, or "well" if there are none.
 func (p *page) problems(all []api.Problem) {
 	if len(all) == 0 {
 		p.line(in(green, "well"))
@@ -150,8 +149,8 @@ func lease(l *api.Lease) cell {
 		return said("none, the punt stands for good")
 	}
 	text := "of " + seconds(l.Seconds)
-	if l.LastBeatSecondsAgo != nil {
-		text += fmt.Sprintf(", last beat %s ago", seconds(*l.LastBeatSecondsAgo))
+	if l.LastHeartbeatSecondsAgo != nil {
+		text += fmt.Sprintf(", last heartbeat %s ago", seconds(*l.LastHeartbeatSecondsAgo))
 	}
 	if l.LeftSeconds != nil {
 		text += fmt.Sprintf(", %s left", seconds(*l.LeftSeconds))
@@ -183,11 +182,11 @@ func flows(f *api.Flows) cell {
 
 func guestCounts(g *api.GuestCounts) cell {
 	text := fmt.Sprintf("%d served", g.Served)
-	if g.Kept > 0 {
-		text += fmt.Sprintf(" (%d kept without a binding)", g.Kept)
+	if g.Retained > 0 {
+		text += fmt.Sprintf(" (%d kept without a binding)", g.Retained)
 	}
 	text += fmt.Sprintf(", %d without an address, %d not served", g.WithoutAddress, g.Unserved)
-	if g.WithoutAddress+g.Unserved+g.Kept > 0 {
+	if g.WithoutAddress+g.Unserved+g.Retained > 0 {
 		return in(yellow, text)
 	}
 	return said(text)
@@ -215,7 +214,6 @@ func (p *page) databases(all []api.Database) {
 	}, rows)
 }
 
-// role returns leader or follower for a clustered database, else its model.
 func role(d *api.Database) string {
 	switch {
 	case d.Model == "clustered" && d.Leader:

@@ -16,30 +16,27 @@ import (
 	"github.com/puntdns/puntdns/internal/shell"
 )
 
-// Tables of OVN's logical ingress pipeline in the switch (ovn/controller/lflow.h). In each release the first
-// two tables are for port security and for disabled ports.
+// Tables of OVN's ingress pipeline in the switch (ovn/controller/lflow.h). In each release the first two are
+// for port security and disabled ports.
 const (
 	physicalTable     = 0
 	firstIngressTable = 8
 	lastSecurityTable = 9
 )
 
-// stopped says why the switch stops a query before the entry flows. commands show the flow, and what OVN makes
-// the flow of.
+// stopped is why the switch stops a query before the entry flows.
 type stopped struct {
 	text, remedy string
 	commands     []string
 }
 
-// allowDNS is the remedy for an ACL that stops queries before the entry flows. bypass is added if the ACL may
-// have a network function.
+// The remedy for an ACL. bypass is added if the ACL may have a network function.
 const (
 	allowDNS = "allow UDP and TCP to port 53 of the resolver address from the guest"
 	bypass   = " by an ACL of a higher priority, which has no network_function_group"
 )
 
-// whyStopped returns why a query does not reach the entry flows. entry is the table of the entry flows, nil if not
-// known: OVN drops nothing in that table.
+// whyStopped takes the table of the entry flows, nil if unknown. OVN drops nothing in this table.
 func (t *tracer) whyStopped(ctx context.Context, q *query, w *way, entry *uint8) (s stopped) {
 	g, by := q.guest, w.stoppedBy()
 	if g.PortKey != 0 {
@@ -76,7 +73,7 @@ func (t *tracer) whyStopped(ctx context.Context, q *query, w *way, entry *uint8)
 	return s
 }
 
-// byPipeline says what is known without the logical flow.
+// byPipeline is for an unknown logical flow.
 func (s *stopped) byPipeline(table int, err error) {
 	s.text = fmt.Sprintf("OVN stops it, and the logical flow is not known: %v", err)
 	s.remedy = "look at the logical flow by the commands: its stage and its match say whether it is of an ACL or of a load balancer"
@@ -85,14 +82,13 @@ func (s *stopped) byPipeline(table int, err error) {
 	}
 }
 
-// The reason and the remedy of the stages of port security.
 const (
 	portSecurity = "port security drops it, or the port is disabled"
 	ownAddresses = "the guest may only use the addresses in port_security of its logical port: add the one that it uses, or have it use one of these; and see that `enabled` is not false"
 )
 
-// byStage says what the logical flow shows that has stopped the query. hint is of the row of Northbound. The names of
-// the stages are from OVN's northd/northd.h; later releases have several stages with one beginning.
+// byStage is for a known logical flow. hint is the Northbound row. The stage names are from OVN's
+// northd/northd.h; later releases have several stages with one prefix.
 func (s *stopped) byStage(f *api.LogicalFlow, hint string, g *api.Guest) {
 	does := "drops"
 	if strings.Contains(f.Actions, "reject {") || strings.Contains(f.Actions, "reg8[18] = 1") {
@@ -127,7 +123,7 @@ func (s *stopped) byStage(f *api.LogicalFlow, hint string, g *api.Guest) {
 	}
 }
 
-// row names a row of Northbound by the first digits of its UUID, which ovn-nbctl takes for the row.
+// row names a Northbound row by the first digits of its UUID, which ovn-nbctl accepts.
 func (s *stopped) row(table, hint string) {
 	if hint != "" {
 		s.text += fmt.Sprintf(" (row %s of Northbound's table %s)", hint, table)
@@ -135,11 +131,10 @@ func (s *stopped) row(table, hint string) {
 	}
 }
 
-// noMatch is what a trace shows in a table without a flow for the packet.
+// noMatch is in a trace for a table without a matching flow.
 const noMatch = "No match"
 
-// whySent returns why OVN sends a packet to a port and not to the entry flows. The commands of stopped show the
-// logical flow, which names the port and the stage.
+// whySent returns why OVN sends a packet to another port. The commands of stopped show its logical flow.
 func whySent(g *api.Guest, outport uint32) string {
 	for _, f := range g.FunctionPorts {
 		if f.PortKey == outport {
@@ -154,7 +149,6 @@ var (
 	flowPriority = regexp.MustCompile(`priority (\d+)`)
 )
 
-// logicalFlowCommands returns the command that shows the logical flow of a flow.
 func logicalFlowCommands(g *api.Guest, h hop) []string {
 	if m := flowCookie.FindStringSubmatch(h.flow); m != nil {
 		return []string{"ovn-sbctl lflow-list " + shell.Word(g.Network) + " " + m[1] + "    # the logical flow"}
@@ -162,7 +156,6 @@ func logicalFlowCommands(g *api.Guest, h hop) []string {
 	return nil
 }
 
-// logicalFlow asks the process for the logical flow of a flow in a trace.
 func (c *client) logicalFlow(ctx context.Context, g *api.Guest, h hop) (*api.LogicalFlow, error) {
 	cookie, priority := flowCookie.FindStringSubmatch(h.flow), flowPriority.FindStringSubmatch(h.flow)
 	if cookie == nil || priority == nil {

@@ -17,20 +17,18 @@ import (
 	"github.com/puntdns/puntdns/internal/escape"
 )
 
-// maxLine bounds a line of a stream in bytes.
+// maxLine is in bytes.
 const maxLine = 4 << 20
 
-// errEnded reports the end of a complete stream.
 var errEnded = errors.New("the stream is complete")
 
-// stream is an answer that the process sends line by line.
 type stream struct {
 	client *client
 	body   io.ReadCloser
 	lines  *bufio.Reader
 }
 
-// open requests a path that answers with lines. The caller has to close the stream. The stream ends with ctx.
+// open requests a stream, which ends with ctx. The caller closes it.
 func (c *client) open(ctx context.Context, path string, parameters url.Values) (*stream, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	late := time.AfterFunc(askTimeout, func() { cancel(context.DeadlineExceeded) })
@@ -48,13 +46,11 @@ func (c *client) open(ctx context.Context, path string, parameters url.Values) (
 	return &stream{c, &cancelled{response.Body, cancel}, bufio.NewReaderSize(response.Body, 64<<10)}, nil
 }
 
-// cancelled is a body that cancels its request when closed.
 type cancelled struct {
 	io.ReadCloser
 	cancel context.CancelCauseFunc
 }
 
-// Close implements io.Closer.
 func (c *cancelled) Close() error {
 	c.cancel(nil)
 	return c.ReadCloser.Close()
@@ -62,8 +58,7 @@ func (c *cancelled) Close() error {
 
 func (s *stream) close() { s.body.Close() }
 
-// next returns the next line, which is valid until the next call. The error is io.EOF if the stream ends
-// after a complete line.
+// next returns a line that is valid until the next call, io.EOF after a complete last line.
 func (s *stream) next() ([]byte, error) {
 	var line []byte
 	for {
@@ -103,10 +98,9 @@ func (s *stream) failed(err error) error {
 	return &exitError{status: exitNoProcess, err: fmt.Errorf("%s: %w", s.client.path, err), lost: true}
 }
 
-// more reports whether bytes are buffered for next.
+// more reports whether next has buffered bytes.
 func (s *stream) more() bool { return s.lines.Buffered() > 0 }
 
-// raw writes a line of a stream as JSON or YAML.
 func (o *options) raw(w io.Writer, line []byte) error {
 	if o.format == formatYAML {
 		text, err := yamlOf(line)

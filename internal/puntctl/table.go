@@ -8,38 +8,34 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// column is a column of a table.
 type column struct {
 	heading string
 	layout  layout
 }
 
-// layout says when a column is shown, and what happens to a cell that does not fit the terminal.
+// layout says when a column is shown, and how a cell is fitted.
 type layout uint8
 
 const (
-	// wide columns are shown with -o wide only.
+	// wide: only with -o wide.
 	wide layout = 1 << iota
-	// cut shortens a cell.
 	cut
-	// wrap continues a cell on the next line. It is for the last column.
+	// wrap continues on the next line. Only for the last column.
 	wrap
 )
 
 const (
-	// gap is the number of spaces between two columns.
 	gap = 2
-	// leastCut and leastWrap are the smallest widths to which a column shrinks.
+	// leastCut and leastWrap are the smallest widths of such columns.
 	leastCut  = 8
 	leastWrap = 24
-	// ellipsis ends a text that was cut.
-	ellipsis = "…"
+	ellipsis  = "…"
 )
 
-// widthOf returns how many columns of a terminal a text takes.
+// widthOf returns the columns on a terminal.
 func widthOf(text string) int { return uniseg.StringWidth(text) }
 
-// cutTo returns the beginning of a text that fits a width, with an ellipsis if the text is longer.
+// cutTo ends a cut text with an ellipsis.
 func cutTo(text string, width int) string {
 	if widthOf(text) <= width {
 		return text
@@ -48,7 +44,7 @@ func cutTo(text string, width int) string {
 	return fits + ellipsis
 }
 
-// splitAt splits a text behind the last character that fits a width.
+// splitAt splits after the last grapheme that fits.
 func splitAt(text string, width int) (fits, rest string) {
 	rest = text
 	for state := -1; rest != ""; {
@@ -61,7 +57,7 @@ func splitAt(text string, width int) (fits, rest string) {
 	return text[:len(text)-len(rest)], rest
 }
 
-// wrapTo breaks a text at spaces into lines that fit a width. It breaks a word that does not fit a line.
+// wrapTo breaks at spaces, and within a word that is longer than a line.
 func wrapTo(text string, width int) (lines []string) {
 	if widthOf(text) <= width {
 		return []string{text}
@@ -87,8 +83,8 @@ func wrapTo(text string, width int) (lines []string) {
 	return append(lines, line)
 }
 
-// fit shrinks the widest columns that may shrink, until all columns fit the room, or none may shrink further.
-// least has the smallest width of each column, 0 for a column that keeps its width.
+// fit shrinks the widest columns down to least, until the row fits. least is 0 for a column that keeps its
+// width.
 func fit(widths, least []int, room int) {
 	room -= gap * (len(widths) - 1)
 	for _, w := range widths {
@@ -108,7 +104,6 @@ func fit(widths, least []int, room int) {
 	}
 }
 
-// table writes a table. On a terminal it fits the terminal.
 func (p *page) table(columns []column, rows [][]cell) {
 	var kept []int
 	for i, c := range columns {
@@ -146,7 +141,7 @@ func (p *page) table(columns []column, rows [][]cell) {
 	}
 }
 
-// row writes the cells of a row of a table. Text of the last cell that does not fit continues below.
+// row continues a last cell that does not fit below.
 func (p *page) row(cells []cell, widths []int) {
 	var line strings.Builder
 	indent, last := 0, len(cells)-1
@@ -185,7 +180,7 @@ func (p *page) facts(rows [][2]cell) {
 	}
 }
 
-// sentence writes a line, which continues on the next one where it does not fit the terminal.
+// sentence wraps a line at the terminal's width.
 func (p *page) sentence(c cell) {
 	if p.columns == 0 {
 		p.line(c)

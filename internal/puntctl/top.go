@@ -152,7 +152,6 @@ func parseTop(line []byte) (*api.Top, error) {
 	return top, nil
 }
 
-// kinds returns the tables of --by, or all.
 func (t *topper) kinds() []string {
 	if len(t.by) == 0 {
 		return api.TopKinds
@@ -175,7 +174,7 @@ func (p *page) top(top *api.Top, kinds []string) {
 	}
 }
 
-// topColumns are the first columns of each table, and topFigures the columns behind them.
+// topColumns are the first columns of a table, followed by topFigures.
 var (
 	topColumns = map[string][]column{
 		api.TopGuests:    {{"GUEST", cut}, {"SWITCH", cut}},
@@ -232,7 +231,7 @@ func figureCells(e *api.TopEntry) []cell {
 	}
 }
 
-// rateOf formats queries per second, with one decimal below 10.
+// rateOf has one decimal below 10.
 func rateOf(perSecond float64) string {
 	if perSecond < 10 {
 		return strconv.FormatFloat(perSecond, 'f', 1, 64)
@@ -240,7 +239,7 @@ func rateOf(perSecond float64) string {
 	return strconv.FormatFloat(perSecond, 'f', 0, 64)
 }
 
-// shareText returns n in percent of sum. Only exact shares are shown as 0% or 100%.
+// shareText returns percent. Only exact shares are 0% or 100%.
 func shareText(n, sum uint64) string {
 	switch share := 100 * float64(n) / float64(max(sum, 1)); {
 	case share < 1 && n > 0:

@@ -19,25 +19,21 @@ import (
 )
 
 const (
-	// maxTraces bounds the guests whose queries doctor traces without an argument.
-	maxTraces = 16
-	// traceTimeout bounds one trace.
+	// maxTraces limits the guests that doctor traces without an argument.
+	maxTraces    = 16
 	traceTimeout = 5 * time.Second
-	// routerMAC is the destination of the query. The switch looks at it only behind the punt.
+	// routerMAC is the query's destination. The switch looks at it only after the punt.
 	routerMAC = "0a:00:00:00:00:01"
 )
 
-// tracer answers what a verdict on the way of a packet needs.
 type tracer struct {
-	// trace traces a packet through a bridge, and returns the output of the switch.
+	// trace returns the switch's output.
 	trace func(ctx context.Context, bridge, flow string) (string, error)
-	// logicalFlow returns the logical flow of which ovn-controller has made a flow, in the ingress pipeline of the
-	// switch of a guest.
+	// logicalFlow returns the logical flow of a flow in the ingress pipeline of the guest's switch.
 	logicalFlow func(ctx context.Context, g *api.Guest, h hop) (*api.LogicalFlow, error)
 }
 
-// newTracer returns a tracer that asks the switch by ovs-appctl(8), and the process for logical flows. It asks once
-// for each logical flow: the same one may stop the queries of many guests.
+// newTracer uses ovs-appctl(8), and asks the process once for each logical flow: one may stop many guests.
 func newTracer(target string, c *client) *tracer {
 	type key struct {
 		bridge, network string
@@ -57,7 +53,6 @@ func newTracer(target string, c *client) *tracer {
 	}}
 }
 
-// ovsAppctl returns a function that traces by ovs-appctl(8).
 func ovsAppctl(target string) func(ctx context.Context, bridge, flow string) (string, error) {
 	return func(ctx context.Context, bridge, flow string) (string, error) {
 		ctx, cancel := context.WithTimeout(ctx, traceTimeout)
@@ -75,8 +70,7 @@ func ovsAppctl(target string) func(ctx context.Context, bridge, flow string) (st
 	}
 }
 
-// traces traces queries of each guest through the switch: over UDP and TCP, of each address family that the guest
-// has. An ACL may drop some of them and let others pass.
+// traces traces queries over UDP and TCP and each address family of a guest: an ACL may drop only some.
 func (d *diagnosis) traces(ctx context.Context, s *api.Status, all []api.Guest, t *tracer) {
 	for i := range all {
 		g := &all[i]
@@ -104,7 +98,7 @@ func (d *diagnosis) traces(ctx context.Context, s *api.Status, all []api.Guest, 
 	}
 }
 
-// untraceable returns the finding that the switch can't be asked.
+// untraceable is the finding that the switch can't be asked.
 func untraceable(q *query, err error) finding {
 	f := finding{Level: levelNote, Code: api.CodeNotTraced, About: "trace", Text: "queries can't be traced: " + err.Error(), Remedy: "run puntctl doctor as root on the node of the switch, or give --vswitchd SOCKET, or paste these:", Commands: q.lines()}
 	if errors.Is(err, exec.ErrNotFound) {
@@ -114,18 +108,17 @@ func untraceable(q *query, err error) finding {
 	return f
 }
 
-// query is a query to trace. port is its destination port, of TCP or UDP.
+// query is a query to trace. port is the destination port.
 type query struct {
 	guest    *api.Guest
 	mac      string
 	from, to netip.Addr
 	port     uint16
 	tcp      bool
-	// assumed is set if the databases do not know mac or from, so that others stand in.
+	// assumed: the databases lack mac or from, and stand-ins are used.
 	assumed bool
 }
 
-// assumption says which addresses stand in, empty if none do.
 func (q *query) assumption() string {
 	if !q.assumed {
 		return ""
@@ -140,9 +133,9 @@ func (q *query) protocol() string {
 	return "udp"
 }
 
-// queriesOf returns queries of a guest: of each address family the first address of the guest to the first
-// resolver address, over UDP and TCP. In hijack mode puntdns punts UDP only, to any address. If the databases know
-// no address of the guest, the addresses of api stand in. There are none for the reasons of whyNoQueries.
+// queriesOf returns, for each family, a query from the guest's first address to its first resolver address
+// over UDP and TCP. Hijack mode punts UDP only, to any address. A guest without an address gets the stand-ins
+// of api.
 func queriesOf(g *api.Guest) (all []query) {
 	if g.InPort == 0 {
 		return nil
@@ -175,7 +168,6 @@ func queriesOf(g *api.Guest) (all []query) {
 	return all
 }
 
-// whyNoQueries returns why queriesOf returns none for a guest.
 func whyNoQueries(g *api.Guest) string {
 	if g.InPort == 0 {
 		return "the switch has given its interface no OpenFlow port"
@@ -183,7 +175,7 @@ func whyNoQueries(g *api.Guest) string {
 	return "it has no address of the family of a resolver address"
 }
 
-// firstResolver returns the first resolver address of a family, or the zero AddrPort.
+// firstResolver returns the zero AddrPort for none.
 func firstResolver(resolvers []string, is4 bool) netip.AddrPort {
 	for _, text := range resolvers {
 		if a, err := netip.ParseAddrPort(text); err == nil && a.Addr().Is4() == is4 {
@@ -193,7 +185,7 @@ func firstResolver(resolvers []string, is4 bool) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// firstAddress returns the first address of a family, or the zero Addr.
+// firstAddress returns the zero Addr for none.
 func firstAddress(addresses []string, is4 bool) netip.Addr {
 	for _, text := range addresses {
 		if a, err := netip.ParseAddr(text); err == nil && a.Is4() == is4 {
@@ -203,7 +195,7 @@ func firstAddress(addresses []string, is4 bool) netip.Addr {
 	return netip.Addr{}
 }
 
-// flow returns the packet in the syntax of ofproto/trace (ovs-vswitchd(8)).
+// flow returns the packet for ofproto/trace (ovs-vswitchd(8)).
 func (q *query) flow() string {
 	protocol := q.protocol()
 	kind, src, dst := protocol+"6", "ipv6_src", "ipv6_dst"
@@ -218,7 +210,7 @@ func (q *query) flow() string {
 	return flow
 }
 
-// lines returns commands to paste for a closer look.
+// lines returns commands for a closer look.
 func (q *query) lines() []string {
 	ip := "ip6"
 	if q.from.Is4() {
@@ -233,25 +225,24 @@ func (q *query) lines() []string {
 	return lines
 }
 
-// tableLine matches the line of a trace that shows the matching flow of a table.
+// tableLine matches a table's flow in a trace.
 var tableLine = regexp.MustCompile(`^\s*(\d+)\. (.*)$`)
 
-// ourCookie is the beginning of the cookies of puntdns in a trace.
+// ourCookie begins the cookies of puntdns.
 const ourCookie = "cookie 0x70646e"
 
-// setOutport matches the action by which a flow of OVN sets the output port of a packet.
+// setOutport matches OVN's setting of the output port.
 var setOutport = regexp.MustCompile(`^\s*set_field:(0x[0-9a-f]+)->reg15$`)
 
-// toGroup matches the action by which a flow of OVN sends a packet to a load balancer. A trace ends there.
+// toGroup matches OVN's action to a load balancer. A trace ends there.
 var toGroup = regexp.MustCompile(`^\s*group:\d`)
 
-// readsTuple matches the action by which OVN 26.03 reads whereto a connection was opened, for its load
-// balancers. A trace does not know it, and goes on as if the packet were for none of them.
+// readsTuple matches how OVN 26.03 reads a connection's destination for its load balancers. A trace does not
+// know the destination, and goes on as if no load balancer matched.
 var readsTuple = regexp.MustCompile(`^\s*move:NXM_NX_CT_(NW|TP|IPV6)_`)
 
-// setVerdict matches the action by which the flow of an ACL stores a verdict in reg8, which is a half of
-// xreg4. OVN after 23.03 drops and rejects two tables later, by a flow that all ACLs share and that matches
-// reg8.
+// setVerdict matches an ACL's verdict in reg8, a half of xreg4. OVN after 23.03 drops and rejects two tables
+// later, by a flow on reg8 that all ACLs share.
 var setVerdict = regexp.MustCompile(`^\s*set_field:0x[0-9a-f]+(/0x[0-9a-f]+)?->(xreg4|reg8)$`)
 
 // hop is a flow that a packet matches.
@@ -262,30 +253,29 @@ type hop struct {
 
 func (h hop) String() string { return fmt.Sprintf("table %d: %s", h.table, h.flow) }
 
-// way is the path of a packet through the switch, read from a trace.
+// way is the path of a packet in a trace.
 type way struct {
-	// punted is set if the packet reaches the punt.
+	// punted: the packet reaches the punt.
 	punted bool
-	// entered is set if the packet has matched a flow of puntdns.
+	// entered: the packet has matched a flow of puntdns.
 	entered bool
-	// dropped is set if the switch outputs the packet nowhere. It is set for punted packets, too.
+	// dropped: the switch outputs nothing, as with a punt.
 	dropped bool
-	// last is the last flow that the packet has matched. For a punted packet it is the punt.
+	// last is the last matched flow: the punt for a punted packet.
 	last hop
-	// before is the last flow that the packet has matched up to the table of the entry flows. If that table
-	// is not known, before is last.
+	// before is the last matched flow up to the entry table, or last if the table is unknown.
 	before hop
-	// acl is the flow of the ACL whose verdict before has applied, or before itself.
+	// acl is the ACL's flow whose verdict before has applied, or before.
 	acl hop
-	// outport is the tunnel key of the port to which before has sent the packet, 0 for none.
+	// outport is the tunnel key of the port to which before sends, 0 for none.
 	outport uint32
-	// balanced is set if before has sent the packet to a load balancer.
+	// balanced: before sends to a load balancer.
 	balanced bool
-	// mayBalance is set if a load balancer may get the packet, which the trace does not show.
+	// mayBalance: a load balancer may take the packet, unseen by the trace.
 	mayBalance bool
 }
 
-// readTrace returns the way of a packet. entry is the table of the entry flows, nil if not known.
+// readTrace takes the table of the entry flows, nil if unknown.
 func readTrace(trace string, entry *uint8) way {
 	r := traceReader{entry: entry}
 	r.dropped = strings.Contains(trace, "Datapath actions: drop")
@@ -340,9 +330,8 @@ func (r *traceReader) action(line string) {
 	}
 }
 
-// isStopped reports whether a packet is stopped before the table of the entry flows. entry is nil if that
-// table is not known. Behind the table, a packet is dropped for other reasons, such as the made-up
-// destination of a trace.
+// isStopped reports whether a packet stops before the entry table (nil if unknown). Behind it, packets are
+// dropped for other reasons, such as the trace's made-up destination.
 func (w *way) isStopped(g *api.Guest, entry *uint8) bool {
 	switch {
 	case w.punted || w.entered:
@@ -364,7 +353,7 @@ func (w *way) stoppedBy() hop {
 	return w.acl
 }
 
-// whyNotTraced returns why a trace does not show whether a packet is punted, empty if it does.
+// whyNotTraced returns why the trace shows no verdict, else "".
 func (w *way) whyNotTraced(g *api.Guest, entry *uint8) string {
 	switch {
 	case w.balanced && w.isStopped(g, entry):
@@ -375,7 +364,7 @@ func (w *way) whyNotTraced(g *api.Guest, entry *uint8) string {
 	return ""
 }
 
-// entryTableOf returns the table of the entry flows of a bridge, nil if not known.
+// entryTableOf returns nil if unknown.
 func entryTableOf(s *api.Status, bridge string) *uint8 {
 	for i := range s.Bridges {
 		if b := &s.Bridges[i]; b.Name == bridge {
@@ -385,7 +374,6 @@ func entryTableOf(s *api.Status, bridge string) *uint8 {
 	return nil
 }
 
-// notPunted returns the problem of an explained query that does not reach the punt.
 func (t *tracer) notPunted(ctx context.Context, e *api.Explanation, q *query, w *way) api.Problem {
 	p := api.Problem{Code: api.CodeNotPunted, About: e.Guest.Port, Commands: q.lines()}
 	if !w.isStopped(&e.Guest, e.EntryTable) {
@@ -407,24 +395,21 @@ func (t *tracer) notPunted(ctx context.Context, e *api.Explanation, q *query, w 
 	return p
 }
 
-// guestTraces has the verdicts on the queries of one guest, each verdict once.
+// guestTraces has the verdicts on a guest's queries, each once.
 type guestTraces []tracedQueries
 
-// tracedQueries are queries with one verdict.
 type tracedQueries struct {
 	// verdict is a finding whose text lacks the queries.
 	verdict finding
 	queries []string
 }
 
-// finding returns the verdict with the queries.
 func (v *tracedQueries) finding() finding {
 	f := v.verdict
 	f.Text = "queries " + strings.Join(v.queries, ", ") + " " + f.Text
 	return f
 }
 
-// add adds the verdict on a query.
 func (all *guestTraces) add(q *query, v finding) {
 	v.About = "port " + q.guest.Port
 	for i := range *all {
@@ -438,7 +423,7 @@ func (all *guestTraces) add(q *query, v finding) {
 	*all = append(*all, of)
 }
 
-// name adds the name of a query, such as "to 169.254.169.254 over UDP and TCP" for two of them.
+// name adds a query, and joins its protocols: "to 169.254.169.254 over UDP and TCP".
 func (v *tracedQueries) name(q *query) {
 	to, protocol := fmt.Sprintf("to %s over ", q.to), strings.ToUpper(q.protocol())
 	if n := len(v.queries); n > 0 && strings.HasPrefix(v.queries[n-1], to) {
@@ -448,7 +433,7 @@ func (v *tracedQueries) name(q *query) {
 	v.queries = append(v.queries, to+protocol)
 }
 
-// verdict returns the verdict on the way of a query. entry is the table of the entry flows, nil if not known.
+// verdict takes the table of the entry flows, nil if unknown.
 func (t *tracer) verdict(ctx context.Context, q *query, trace string, entry *uint8) finding {
 	g, w := q.guest, readTrace(trace, entry)
 	notTraced := w.whyNotTraced(g, entry)

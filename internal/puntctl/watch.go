@@ -105,15 +105,14 @@ queries, or by Ctrl-C.`,
 	return cmd
 }
 
-// pastQueries are the stored queries that watch begins with: the last ones, or the ones that are not older than
-// since; 0 does not limit them. only is set if watch ends with them.
+// pastQueries are the stored queries at the beginning: the last ones, or those since a time; 0 is no limit.
+// only ends watch after them.
 type pastQueries struct {
 	last  int
 	since time.Duration
 	only  bool
 }
 
-// ask adds the parameters of api.PathWatch, or returns an error that names the option.
 func (q *pastQueries) ask(parameters url.Values) error {
 	switch {
 	case q.last < 0 || q.last > api.WatchHistory:
@@ -135,7 +134,7 @@ func (q *pastQueries) ask(parameters url.Values) error {
 	return nil
 }
 
-// unlessInterrupted returns err, or nil if a signal has ended the command.
+// unlessInterrupted returns nil if a signal has ended the command.
 func unlessInterrupted(cmd *cobra.Command, err error) error {
 	if cmd.Context().Err() != nil {
 		err = nil
@@ -145,21 +144,18 @@ func unlessInterrupted(cmd *cobra.Command, err error) error {
 
 type watcher struct {
 	*options
-	out  *bufio.Writer
-	page *page
-	// widths are the widths of the columns so far.
+	out    *bufio.Writer
+	page   *page
 	widths []int
-	// shown counts the shown queries, over the queries over the rate, and lost the queries that puntctl read
-	// too slowly.
+	// over counts queries over the rate, lost those that puntctl read too slowly.
 	shown, over, lost uint64
-	// since is the beginning of --since, zero without it. errs gets a warning if the process stores only later
-	// queries.
+	// since is the beginning of --since, zero without it. errs gets a warning if stored queries begin later.
 	since time.Time
 	errs  io.Writer
 }
 
-// watchColumns are the columns. A column begins with its first width, so that few lines are out of line. Longer
-// words widen it up to maxWidth. The last column has no width.
+// watchColumns begin with their first width, so that most lines align. Longer words widen a column up to
+// maxWidth.
 var watchColumns = []struct {
 	column
 	first int
@@ -200,7 +196,6 @@ func (w *watcher) run(s *lasting) (err error) {
 	}
 }
 
-// begin writes the heading.
 func (w *watcher) begin() {
 	heading := make([]cell, len(watchColumns))
 	w.widths = make([]int, len(watchColumns))
@@ -210,7 +205,7 @@ func (w *watcher) begin() {
 	w.row(heading)
 }
 
-// line shows a line of the stream. It returns errEnded after the last one.
+// line returns errEnded after the last line.
 func (w *watcher) line(line []byte) error {
 	var l api.WatchLine
 	if err := json.Unmarshal(line, &l); err != nil {
@@ -273,8 +268,8 @@ func (w *watcher) summary(to io.Writer, rate int) {
 	fmt.Fprintln(to, text)
 }
 
-// row writes a row. The width of later rows is not known yet, so a terminal cuts a port to a fifth of its
-// width, and a name at the end of the line.
+// row cuts a port to a fifth of a terminal's width, and a name at its end, since the width of later rows is
+// unknown.
 func (w *watcher) row(cells []cell) {
 	p, at := w.page, 0
 	for i, c := range cells {
@@ -317,7 +312,7 @@ func queryCells(l *api.WatchLine) []cell {
 	}
 }
 
-// rcodeCell returns the rcode, with the reason unless a plugin has decided on it.
+// rcodeCell adds the reason unless a plugin has decided.
 func rcodeCell(l *api.WatchLine) cell {
 	text := l.Rcode
 	if l.Reason != "" && l.Reason != "chain" {
@@ -328,8 +323,7 @@ func rcodeCell(l *api.WatchLine) cell {
 	return c
 }
 
-// outcomeColour returns no colour for an answer and for a query that goes on, yellow for a query that puntdns or
-// a plugin refuses, and red for a query that fails or is dropped.
+// outcomeColour returns none for an answer or a resume, yellow for a refusal, red for a failure or a drop.
 func outcomeColour(l *api.WatchLine) colour {
 	switch {
 	case l.Rcode == "NOERROR" || l.Rcode == "NXDOMAIN" || l.Rcode == "RESUMED":
@@ -340,7 +334,7 @@ func outcomeColour(l *api.WatchLine) colour {
 	return red
 }
 
-// brief formats a duration with three digits: 42.1us, 1.24ms, 2.05s. It returns "" for 0.
+// brief formats with three digits: 42.1us, 1.24ms, 2.05s. It returns "" for 0.
 func brief(seconds float64) string {
 	unit, value := "s", seconds
 	switch d := time.Duration(seconds * float64(time.Second)); {

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package refcount shares values by a key, such as the connections to one database that several
-// server blocks read, from the first that wants one to the last that lets it go.
+// Package refcount shares values by a key, such as the connection to a database that several server blocks read.
 package refcount
 
 import "sync"
 
-// Pool has the values that are in use. Its zero value is empty. Its methods may be called by
-// several goroutines.
+// Pool has the values with references. The zero Pool is empty. It is safe for concurrent use.
 type Pool[K, V comparable] struct {
 	mu      sync.Mutex // guards entries, and refs of each
 	entries map[K]*entry[V]
@@ -18,8 +16,8 @@ type entry[V any] struct {
 	refs  int // calls of Acquire without a Release yet
 }
 
-// Acquire returns the value of a key with one reference more. If nobody has it, start makes it;
-// others wait meanwhile, so it must not block. The error is that of start.
+// Acquire adds a reference to the value of a key, and returns the value. start makes a new value, and must not block,
+// as other calls wait. Errors come from start.
 func (p *Pool[K, V]) Acquire(key K, start func() (V, error)) (V, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -39,9 +37,8 @@ func (p *Pool[K, V]) Acquire(key K, start func() (V, error)) (V, error) {
 	return e.value, nil
 }
 
-// Release takes one reference of a value back, and reports whether it was the last: the caller
-// then ends the value. Who asks for the key from then on gets another one. A value that has no
-// reference left is none of the pool's.
+// Release removes a reference to a value. It reports whether the reference was the last: the caller then ends the value,
+// and Acquire will start another one. Release ignores a value without references.
 func (p *Pool[K, V]) Release(key K, value V) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -57,7 +54,7 @@ func (p *Pool[K, V]) Release(key K, value V) bool {
 	return true
 }
 
-// All returns the values in use, in any order.
+// All returns the values, in no order.
 func (p *Pool[K, V]) All() []V {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -4,29 +4,27 @@ package vswitch
 
 import (
 	"bytes"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 )
 
-// Keys of Open_vSwitch.external_ids that name the integration bridge of an
-// ovn-controller: of all, and with the name of a chassis behind the prefix of that one
-// (ovn-controller(8)).
+// Keys of external_ids with the integration bridge (ovn-controller(8)): for all chassis, or for one named
+// behind the prefix.
 const (
 	bridgeKey       = "ovn-bridge"
 	bridgeKeyPrefix = "ovn-bridge-"
 	defaultBridge   = "br-int"
 )
 
-// notChassis are options of ovn-controller that have the prefix and name no chassis.
+// notChassis are other options with the prefix.
 var notChassis = []string{"ovn-bridge-mappings", "ovn-bridge-datapath-type"}
 
-// chassisConfig is what Open_vSwitch.external_ids says of the names of chassis.
 type chassisConfig struct {
 	systemID string
-	// bridges are the values of the keys above, by key.
-	bridges map[string]string
+	bridges  map[string]string
 }
 
 func newChassisConfig(ids map[string]string) chassisConfig {
@@ -39,7 +37,6 @@ func newChassisConfig(ids map[string]string) chassisConfig {
 	return c
 }
 
-// bridgeOf returns the integration bridge of a chassis.
 func (c chassisConfig) bridgeOf(chassis string) string {
 	if b := c.bridges[bridgeKeyPrefix+chassis]; b != "" {
 		return b
@@ -50,13 +47,12 @@ func (c chassisConfig) bridgeOf(chassis string) string {
 	return defaultBridge
 }
 
-// name returns the name of the chassis on a bridge, "" if it is not known. override is
-// that of systemIDOverride, which has precedence over the database, as in ovn-controller
-// (controller/chassis.c, get_ovs_chassis_id).
+// name returns the chassis of a bridge, "" if unknown. override, from systemIDOverride, precedes the
+// database, as in ovn-controller (controller/chassis.c, get_ovs_chassis_id).
 //
-// For ovn-controller its option -n has precedence over both, and it is not in the
-// database. But a host with several of them has a key with the bridge of each. So if the
-// name found is of another bridge, and one other chassis has this bridge, it is that one.
+// The option -n of ovn-controller precedes both, and is not in the database. But several ovn-controllers on a
+// host have a key for each bridge. So if this chassis has another bridge, and exactly one other has this
+// bridge, name returns the other.
 func (c chassisConfig) name(bridge, override string) string {
 	name := c.systemID
 	if override != "" {
@@ -77,12 +73,32 @@ func (c chassisConfig) name(bridge, override string) string {
 	return name
 }
 
-// maxSystemID is how many bytes ovn-controller reads of the file, the end of the line
-// included (controller/ovn-controller.c, get_file_system_id).
+// encapKey is a key of Open_vSwitch.external_ids, followed by - and a chassis if it is not of all: addresses, separated by commas
+// (ovn-controller(8)).
+const encapKey = "ovn-encap-ip"
+
+// tunnelAddresses returns the addresses of the node in tunnels.
+func tunnelAddresses(ids map[string]string) (all []netip.Addr) {
+	for key, value := range ids {
+		if key != encapKey && !strings.HasPrefix(key, encapKey+"-") {
+			continue
+		}
+		for text := range strings.SplitSeq(value, ",") {
+			if a, err := netip.ParseAddr(strings.TrimSpace(text)); err == nil {
+				all = append(all, a.Unmap())
+			}
+		}
+	}
+	slices.SortFunc(all, netip.Addr.Compare)
+	return slices.Compact(all)
+}
+
+// maxSystemID is how many bytes ovn-controller reads of the file, with the end of the line
+// (controller/ovn-controller.c, get_file_system_id).
 const maxSystemID = 63
 
-// systemIDOverride returns the name of the chassis in the file system-id-override in OVN's folder of
-// configuration files, "" if it can't be read. ovn-controller reads the file when it starts.
+// systemIDOverride reads OVN's file system-id-override, "" if unreadable. ovn-controller reads it at its
+// start.
 func systemIDOverride() string {
 	dir := os.Getenv("OVN_SYSCONFDIR") // as for OVN's own programs
 	if dir == "" {

@@ -3,6 +3,7 @@
 package vswitch
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -34,6 +35,17 @@ func TestChassisName(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+// A node may have several addresses in tunnels, and several chassis.
+func TestTunnelAddresses(t *testing.T) {
+	got := tunnelAddresses(map[string]string{
+		"ovn-encap-ip": "192.0.2.2, 192.0.2.1", "ovn-encap-ip-hv2": "2001:db8::1,192.0.2.1", "ovn-encap-ip-default": "192.0.2.2",
+		"ovn-encap-type": "geneve", "system-id": "192.0.2.9", "ovn-encap-ip-hv3": "any",
+	})
+	if text := fmt.Sprint(got); text != "[192.0.2.1 192.0.2.2 2001:db8::1]" {
+		t.Error(text)
 	}
 }
 

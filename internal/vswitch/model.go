@@ -10,7 +10,7 @@ import (
 	"github.com/ovn-kubernetes/libovsdb/model"
 )
 
-// The database and the tables that are watched (ovs-vswitchd.conf.db(5)).
+// The watched tables (ovs-vswitchd.conf.db(5)).
 const (
 	database         = "Open_vSwitch"
 	openVSwitchTable = "Open_vSwitch"
@@ -48,9 +48,8 @@ type ovsInterface struct {
 	ExternalIDs map[string]string `ovsdb:"external_ids"`
 }
 
-// monitored are the columns of the models. Without it libovsdb asks for every column of
-// the schema, and the statistics of interfaces change every few seconds. It refuses a
-// server that lacks a column, so all of these have been in the schema for long.
+// monitored excludes interface statistics, which change every few seconds; by default libovsdb monitors all
+// columns. It refuses a server that lacks one.
 var monitored = []client.TableMonitor{
 	{Table: openVSwitchTable, Fields: []string{"external_ids"}},
 	{Table: bridgeTable, Fields: []string{"name", "ports"}},
@@ -58,7 +57,6 @@ var monitored = []client.TableMonitor{
 	{Table: interfaceTable, Fields: []string{"name", "type", "ofport", "link_state", "external_ids"}},
 }
 
-// dbModel maps the tables to the structs of their rows.
 func dbModel() (model.ClientDBModel, error) {
 	return model.NewClientDBModel(database, map[string]model.Model{
 		openVSwitchTable: &openVSwitch{},
@@ -68,8 +66,7 @@ func dbModel() (model.ClientDBModel, error) {
 	})
 }
 
-// tables has the rows of each table by UUID. libovsdb's cache owns the rows, and replaces a row that changes:
-// do not write to them.
+// tables are rows by table and UUID. They belong to libovsdb's cache: do not change them.
 type tables map[string]map[string]model.Model
 
 func read(c *cache.TableCache) tables {
@@ -80,11 +77,9 @@ func read(c *cache.TableCache) tables {
 	return t
 }
 
-// readConsistent returns the tables as they are between two transactions, and reports
-// whether it could. The cache applies a transaction row by row and locks one table at a
-// time, but cache.Table waits while a transaction is applied. So if two reads give the
-// very same rows, no transaction was applied within either. Else one came in between, and
-// its events lead to another read.
+// readConsistent reports false within a transaction, whose events cause another read. The cache applies a
+// transaction row by row, but cache.Table waits for the transaction's end: two identical reads were not
+// within a transaction.
 func readConsistent(c *cache.TableCache) (tables, bool) {
 	first, second := read(c), read(c)
 	for name := range first {

@@ -5,22 +5,24 @@ package vswitch
 import (
 	"cmp"
 	"maps"
+	"net/netip"
 	"slices"
 	"sync/atomic"
 )
 
-// View has this node and one bridge, as in the local database. It is immutable, except for the results of
-// Interface.ExternalID, Interface.LinkDown and ExternalIDsVersion.
+// View has this node and a bridge. It is immutable except for external_ids, their version and LinkDown.
 type View struct {
-	// Chassis is the name of the bridge's OVN chassis (ovn-controller(8)), "" if unknown.
+	// Chassis is the OVN chassis, "" if unknown.
 	Chassis string
+	// TunnelAddresses are the addresses of this node in the tunnels of OVN, sorted, of all chassis of the node.
+	TunnelAddresses []netip.Addr
 	// Interfaces has the interfaces of the bridge's ports, sorted by name. It is empty without the bridge.
 	Interfaces []Interface
-	// revision is the state of external_ids; nil if they never change.
+	// revision may be nil.
 	revision *atomic.Pointer[revision]
 }
 
-// revision identifies a state of the external_ids of all interfaces of a View. changed is closed by the next one.
+// revision numbers the states of all external_ids. changed is closed by the next.
 type revision struct {
 	number  uint64
 	changed chan struct{}
@@ -32,8 +34,8 @@ func newRevision() *atomic.Pointer[revision] {
 	return r
 }
 
-// ExternalIDsVersion returns the version of the external_ids of all interfaces, and a channel that is closed when
-// they change. Versions of two Views are not comparable.
+// ExternalIDsVersion returns the version of all external_ids, and a channel that is closed when they change.
+// Versions of two Views are not comparable.
 func (v View) ExternalIDsVersion() (version uint64, changed <-chan struct{}) {
 	if v.revision == nil {
 		return 0, nil
@@ -42,34 +44,30 @@ func (v View) ExternalIDsVersion() (version uint64, changed <-chan struct{}) {
 	return r.number, r.changed
 }
 
-// Interface is a row of table Interface with columns of its Port (ovs-vswitchd.conf.db(5)). A string is empty if the
-// database has no value.
+// Interface is a row of Interface with columns of its Port (ovs-vswitchd.conf.db(5)). Missing strings are
+// empty.
 type Interface struct {
-	// UUID identifies the row. A later port of the same name or number has another UUID.
+	// UUID identifies the row, where names and numbers are reused.
 	UUID string
 	Name string
-	// OFPort is the OpenFlow port number, 0 if ovs-vswitchd has not assigned one or has failed to.
+	// OFPort is 0 if not assigned.
 	OFPort uint32
-	// IfaceID is external_ids:iface-id, the name of the logical port.
+	// IfaceID is external_ids:iface-id, the logical port.
 	IfaceID string
-	// Type is "internal" for an interface of the switch, "" for a device of the system, or another type of
-	// ovs-vswitchd.conf.db(5).
+	// Type is "internal", "" for a system device, or as in ovs-vswitchd.conf.db(5).
 	Type string
-	// Machine is the interface's virtual machine: external_ids:vm-uuid, written by os-vif, or vm-id, written
-	// by libvirt.
-	Machine string
-	// AttachedMAC is external_ids:attached-mac, as written there.
+	// Machine is external_ids:vm-uuid (os-vif) or vm-id (libvirt).
+	Machine     string
 	AttachedMAC string
-	// Port is the name of the Port; the members of a bond share one.
+	// Port is shared by members of a bond.
 	Port string
-	// Tag is Port.tag, 0 to 4095; 0 if none.
+	// Tag is 0 to 4095; 0 if none.
 	Tag uint16
-	// NetworkID is Port.other_config:net_uuid, which Neutron's agent writes.
+	// NetworkID is Port.other_config:net_uuid of Neutron's agent.
 	NetworkID string
-	// Localnet is Port.external_ids:ovn-localnet-port: the localnet port of OVN for which ovn-controller has
-	// made the Port.
+	// Localnet is Port.external_ids:ovn-localnet-port, set by ovn-controller.
 	Localnet string
-	// current has the columns that change without a new View; may be nil.
+	// current changes without a new View; may be nil.
 	current *atomic.Pointer[current]
 }
 
@@ -87,26 +85,26 @@ func (i *Interface) ExternalID(key string) string {
 	return i.current.Load().externalIDs[key]
 }
 
-// LinkDown reports whether ovs-vswitchd sees at present that the link of the interface is down. It is false for an
-// internal interface: ovs-vswitchd sees none that is in another network namespace, and calls its link down.
+// LinkDown reports whether the link is down now. It is false for an internal interface, which ovs-vswitchd
+// reports as down in another network namespace.
 func (i *Interface) LinkDown() bool {
 	return i.Type != "internal" && i.current != nil && i.current.Load().linkDown
 }
 
-// Routers returns "": the local database knows no routers.
+// Routers and Groups return "": the local database has neither.
 func (*Interface) Routers() string { return "" }
+func (*Interface) Groups() string  { return "" }
 
-// isSame reports whether two interfaces are equal, ignoring the link and keys of external_ids without a field.
+// isSame ignores the link and other external_ids.
 func (i Interface) isSame(j Interface) bool {
 	i.current, j.current = nil, nil
 	return i == j
 }
 
 func (v View) equal(w View) bool {
-	return v.Chassis == w.Chassis && slices.EqualFunc(v.Interfaces, w.Interfaces, Interface.isSame)
+	return v.Chassis == w.Chassis && slices.Equal(v.TunnelAddresses, w.TunnelAddresses) && slices.EqualFunc(v.Interfaces, w.Interfaces, Interface.isSame)
 }
 
-// update takes the external_ids and the links of a View that is equal to v.
 func (v View) update(from View) {
 	changed := false
 	for i := range v.Interfaces {
@@ -121,12 +119,13 @@ func (v View) update(from View) {
 	}
 }
 
-// view returns the View of a bridge. override is the result of systemIDOverride.
+// view takes the result of systemIDOverride.
 func (t tables) view(bridge, override string) View {
 	v := View{revision: newRevision()}
 	for _, r := range t[openVSwitchTable] {
 		if row, ok := r.(*openVSwitch); ok {
 			v.Chassis = newChassisConfig(row.ExternalIDs).name(bridge, override)
+			v.TunnelAddresses = tunnelAddresses(row.ExternalIDs)
 		}
 	}
 	for _, r := range t[bridgeTable] {
@@ -142,7 +141,6 @@ func (t tables) view(bridge, override string) View {
 	return v
 }
 
-// appendPort appends the interfaces of a row of Port.
 func (t tables) appendPort(all []Interface, uuid string) []Interface {
 	port, ok := t[portTable][uuid].(*ovsPort)
 	if !ok {

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package vswitch watches the local Open_vSwitch database
-// (ovs-vswitchd.conf.db(5)) for the name of this chassis and the interfaces of one
-// bridge. It knows nothing of OVN's databases, nor of OpenFlow.
+// Package vswitch watches the local Open_vSwitch database (ovs-vswitchd.conf.db(5)) for this chassis and the
+// interfaces of one bridge.
 //
 //	ovsdb-server ──► libovsdb: client, cache of rows
 //	                   │ changed
 //	                   ▼
-//	                 session ── readRows ── view ──► onChange, if the View is another one
+//	                 session ── readRows ── view ──► onChange, if the View differs
 //	                   │ an error ends it
 //	                   ▼
 //	                 onState, then the next session, after a backoff
 //
-// Watch works on the goroutine of its caller. The goroutines of libovsdb only fill the cache and the channel
+// Watch works on its caller's goroutine. The goroutines of libovsdb only fill the cache and the channel
 // changed. The package has no locks.
 package vswitch
 
@@ -37,13 +36,12 @@ import (
 )
 
 const (
-	// exchangeTimeout bounds each of: connecting, sending all rows, answering a probe.
+	// exchangeTimeout is for connecting, all rows, or a probe.
 	exchangeTimeout = 5 * time.Second
 	// probeInterval is the time between probes: libovsdb alone can miss a lost server.
 	probeInterval = 5 * time.Second
 
-	// ovs-vswitchd goes on within 1 to 8 s of the return of its ovsdb-server. puntdns must have
-	// reconnected before that.
+	// ovs-vswitchd resumes 1 to 8 s after the return of its ovsdb-server. puntdns must reconnect first.
 	minRetry = 200 * time.Millisecond
 	maxRetry = time.Second
 )
@@ -53,20 +51,16 @@ var (
 	errLost   = errors.New("connection lost")
 )
 
-// Watch calls onChange with the first View and with each one that differs from the last,
-// until ctx ends. While the database is away the last View stays valid.
-// onState is called with each change of state: nil once the database is connected and
-// onChange has all of it, else why not. Both are called on the caller's goroutine and
-// delay what comes next.
+// Watch calls onChange with each new View until ctx ends. A View stays valid while the database is away.
+// onState gets nil once onChange has a View of the connected database, else the reason. Both run on the
+// caller's goroutine.
 //
-// e is a server to connect to, and cfg is needed if it has TLS. The error is
-// that of ctx, or at once one that says what is wrong with e or cfg.
+// e is a server, cfg its TLS. Watch returns the error of ctx, or at once an error about e or cfg.
 func Watch(ctx context.Context, e endpoint.Endpoint, cfg *tls.Config, bridge string, onChange func(View), onState func(error)) error {
 	w := watcher{bridge: bridge, probe: probeInterval, onChange: onChange, onState: onState}
 	return w.watch(ctx, e, cfg)
 }
 
-// newBackoff returns the delays between two sessions.
 func newBackoff() endpoint.Backoff { return endpoint.Backoff{Min: minRetry, Max: maxRetry} }
 
 func (w *watcher) watch(ctx context.Context, e endpoint.Endpoint, cfg *tls.Config) error {
@@ -80,7 +74,7 @@ func (w *watcher) watch(ctx context.Context, e endpoint.Endpoint, cfg *tls.Confi
 			return ctx.Err()
 		}
 		w.report(err)
-		// The backoff grows for a server whose sessions succeed and end at once.
+		// The backoff grows for a server whose sessions end at once.
 		if !complete.IsZero() && time.Since(complete) > maxRetry/4 {
 			backoff.Reset()
 		}
@@ -101,9 +95,7 @@ type watcher struct {
 	options  []client.Option
 
 	// last is the View of the last onChange, nil before the first.
-	last *View
-	// reported is set once onState has been called, and state is the text of its
-	// last error, empty for nil.
+	last     *View
 	reported bool
 	state    string
 }
@@ -118,8 +110,7 @@ func (w *watcher) configure(e endpoint.Endpoint, cfg *tls.Config) (err error) {
 	target := url.URL{Scheme: "tcp", Opaque: e.Address}
 	switch {
 	case e.Network == "unix":
-		// libovsdb reads endpoints as URLs, and one without an absolute path as
-		// its own default.
+		// libovsdb replaces a relative path by its default.
 		path, err := filepath.Abs(e.Address)
 		if err != nil {
 			return err
@@ -134,9 +125,8 @@ func (w *watcher) configure(e endpoint.Endpoint, cfg *tls.Config) (err error) {
 	return err
 }
 
-// session is one connection, from dialling to its end. libovsdb's own reconnecting is not
-// used: it does not notice rows that were deleted meanwhile, and panics when its retries
-// end. complete is when the first View came from the session, zero if none did.
+// session does not use libovsdb's reconnect, which misses deleted rows, and panics at its last retry.
+// complete is when the first View came, else zero.
 func (w *watcher) session(ctx context.Context) (complete time.Time, err error) {
 	c, err := client.NewOVSDBClient(w.model, w.options...)
 	if err != nil {
@@ -147,7 +137,7 @@ func (w *watcher) session(ctx context.Context) (complete time.Time, err error) {
 	w.endpoint.EnsureAccess(ctx)
 	rows, err := connect(ctx, c, changed)
 	if err != nil {
-		// libovsdb wraps the text of an error, and not the error.
+		// libovsdb wraps only an error's text.
 		if strings.Contains(err.Error(), fs.ErrPermission.Error()) {
 			err = w.endpoint.ExplainPermission(fs.ErrPermission)
 		}
@@ -178,8 +168,7 @@ func (w *watcher) session(ctx context.Context) (complete time.Time, err error) {
 	}
 }
 
-// connect returns when all rows are in the cache. It sends to changed then, and libovsdb
-// does after each change of rows.
+// connect returns once all rows are cached. It sends to changed then, and at each change.
 func connect(ctx context.Context, c client.Client, changed chan<- struct{}) (rows *cache.TableCache, err error) {
 	if err := withTimeout(ctx, c.Connect); err != nil {
 		return nil, err
@@ -194,16 +183,14 @@ func connect(ctx context.Context, c client.Client, changed chan<- struct{}) (row
 		default:
 		}
 	}
-	// libovsdb drops events when its queue is full, yet those in the queue come
-	// after the rows of the dropped ones have changed.
+	// libovsdb drops events when its queue is full, but queued events come after dropped changes.
 	rows.AddEventHandler(&cache.EventHandlerFuncs{
 		AddFunc:    func(string, model.Model) { signal() },
 		UpdateFunc: func(string, model.Model, model.Model) { signal() },
 		DeleteFunc: func(string, model.Model) { signal() },
 	})
 	err = withTimeout(ctx, func(ctx context.Context) error {
-		// monitor_cond_since would only be of use for libovsdb's reconnecting. On old
-		// servers its fallback deadlocks.
+		// monitor_cond_since is for libovsdb's reconnect, and its fallback deadlocks on old servers.
 		_, err := c.Monitor(ctx, &client.Monitor{Method: ovsdb.ConditionalMonitorRPC, Tables: monitored})
 		return err
 	})
@@ -212,8 +199,7 @@ func connect(ctx context.Context, c client.Client, changed chan<- struct{}) (row
 	return rows, err
 }
 
-// probe returns an exchange that asks for next to nothing. libovsdb's Echo would do, but when
-// its context ends it reads the reply, which may come at that moment.
+// probe is a minimal exchange. libovsdb's Echo has a data race with the reply when its context ends.
 func probe(c client.Client) func(context.Context) error {
 	return func(ctx context.Context) error {
 		_, err := c.Transact(ctx, ovsdb.Operation{Op: ovsdb.OperationSelect, Table: openVSwitchTable, Where: []ovsdb.Condition{}, Columns: []string{"_uuid"}})
@@ -221,7 +207,7 @@ func probe(c client.Client) func(context.Context) error {
 	}
 }
 
-// withTimeout bounds one exchange with the server. Its error is errSilent at the timeout.
+// withTimeout returns errSilent at the timeout.
 func withTimeout(ctx context.Context, exchange func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
 	defer cancel()
@@ -232,7 +218,6 @@ func withTimeout(ctx context.Context, exchange func(context.Context) error) erro
 	return err
 }
 
-// publish calls onChange, if v differs from the last View, and then onState.
 func (w *watcher) publish(v View) {
 	if w.last == nil || !w.last.equal(v) {
 		w.last = &v
@@ -243,11 +228,10 @@ func (w *watcher) publish(v View) {
 	w.report(nil)
 }
 
-// localPort matches the part of an error of package net that differs with each connection.
+// localPort matches the part of a net error that differs with each connection.
 var localPort = regexp.MustCompile(`:\d+->`)
 
-// report calls onState if the state has changed. It compares texts, since each failed session has a new
-// error.
+// report compares texts, since each failed session has a new error.
 func (w *watcher) report(err error) {
 	text := ""
 	if err != nil {

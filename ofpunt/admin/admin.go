@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admin answers what an operator asks of the bridges by the control socket: their status, their
-// guests, the queries while they come, and why a guest gets the answer that it gets. It reads snapshots, and
-// knows nothing of how their state comes about.
+// Package admin answers an operator's requests about bridges by the control socket: status, guests, queries as they
+// come, and why a guest gets its answer. It only reads snapshots. Each request has a goroutine of the control socket.
 //
 // An explanation takes a query of a guest through the chain of its bridge:
 //
-//	answers.explain        parse the request, list the guests     explain.go, guests.go
-//	findGuest              the one guest that a word means        select.go
-//	explainedQuery.choose  its address and its server             explain.go
-//	guestLister.showFlows  its flows in the switch                select.go
-//	explainedQuery.run     bridge.Bridge.Ask                      explain.go
-//	explainedQuery.show    labels, views and plugins              explain.go
-//	explainedQuery.diagnose   findings, without those that follow from others   diagnose.go
-//
-// Each request has a goroutine of the control socket.
+//	answers.explain          parse the request, list the guests  explain.go, guests.go
+//	findGuest                find the guest of a word            select.go
+//	explainedQuery.choose    choose its address and server       explain.go
+//	guestLister.showFlows    show its flows in the switch        select.go
+//	explainedQuery.run       bridge.Bridge.Ask                   explain.go
+//	explainedQuery.show      show labels, views and plugins      explain.go
+//	explainedQuery.diagnose  find causes, not their effects      diagnose.go
 package admin
 
 import (
@@ -24,22 +21,22 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/watch"
 )
 
-// Register adds the answers about bridges, and about their queries of feed, to a control socket.
+// Register adds the answers about bridges, and about the queries of feed, to a control socket.
 func Register(s *control.Server, bridges *bridge.Registry, feed *watch.Feed) {
 	a := newAnswers(bridges)
 	s.AddStatus(a.showStatus)
 	s.Answer(api.PathGuests, a.listGuests)
+	s.Answer(api.PathEgress, a.listOpenings)
 	s.Answer(api.PathExplain, a.explain)
 	s.Answer(api.PathLogicalFlow, a.logicalFlow)
 	s.Stream(api.PathWatch, Queries(feed))
 	s.Stream(api.PathTop, Top(feed))
 }
 
-// answers answers requests about bridges.
 type answers struct {
 	bridges *bridge.Registry
-	// semaphore has one mark while no request explains. The request that has taken the mark gives it back
-	// once the chain has returned, so that no operator has more than one query in the chains.
+	// semaphore has one mark while no request explains. The mark returns with the chain, so at most one query of
+	// operators is in the chains.
 	semaphore chan struct{}
 }
 

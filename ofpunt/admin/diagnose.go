@@ -20,12 +20,11 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/punt"
 )
 
-// diagnose finds by what the query does not get what an operator expects: first what plugins have found,
-// then what the guest gets. What only follows from another finding is left out.
+// diagnose adds findings of plugins, then about the answer. It leaves out effects of another finding.
 func (q *explainedQuery) diagnose(v *punt.TestResult, r *explain.Report) {
 	out := q.out
 	resumed := v.Outcome.Result == metric.Resumed
-	isRule := slices.ContainsFunc(r.Findings, func(f explain.Finding) bool { return f.Code == explain.Policy })
+	isRule := slices.ContainsFunc(r.Findings, func(f explain.Finding) bool { return f.Code == api.CodePolicy })
 	if r.Cached != r.Below && !isRule { // the guest gets what the rule makes of the stored answer
 		out.find(api.CodeCached, fmt.Sprintf("the guest gets what was stored in cache: %s; a new query would get: %s", r.Cached, r.Below), "")
 	}
@@ -36,8 +35,8 @@ func (q *explainedQuery) diagnose(v *punt.TestResult, r *explain.Report) {
 	var behind []explain.Finding // the answer
 	for _, f := range findings {
 		switch {
-		case isGood(v.Answer): // what other networks know, and errors on the way, matter without a good answer
-		case resumed && (f.Code == explain.Private || f.Code == explain.Loop): // the server that the guest has asked decides
+		case isGood(v.Answer): // names of other networks, and errors on the way, matter without a good answer
+		case resumed && (f.Code == api.CodePrivate || f.Code == api.CodeLoop): // the server that the guest has asked decides
 		case resumed || isDenial(v.Answer) || !slices.Contains(denying, f.Code):
 			q.diagnoseFound(f)
 		default:
@@ -63,10 +62,9 @@ func (q *explainedQuery) diagnose(v *punt.TestResult, r *explain.Report) {
 	}
 }
 
-// slow is how long an upstream may take for an answer. Some guests ask again after a second.
+// Some guests ask again after a second.
 const slow = time.Second
 
-// diagnoseSlow finds the upstreams that have taken long.
 func (q *explainedQuery) diagnoseSlow(v *punt.TestResult, r *explain.Report) {
 	for i := range r.Steps {
 		if s := &r.Steps[i]; s.Plugin == explain.Connect && s.Took >= slow {
@@ -76,8 +74,7 @@ func (q *explainedQuery) diagnoseSlow(v *punt.TestResult, r *explain.Report) {
 	}
 }
 
-// search returns the findings of plugins with the results of their searches, which come first: these know more of
-// the name.
+// Searches know more of the name, so their findings come first.
 func (q *explainedQuery) search(r *explain.Report) (findings []explain.Finding) {
 	for _, search := range r.Searches {
 		found, err := search()
@@ -89,38 +86,33 @@ func (q *explainedQuery) search(r *explain.Report) (findings []explain.Finding) 
 	return append(findings, r.Findings...)
 }
 
-// deciding are the codes of findings that explain any answer.
+// deciding explain any answer.
 var deciding = []string{api.CodeAlias, api.CodePolicy, api.CodeUpstream, api.CodeLoop, api.CodeNoBlock}
 
-// denying are the codes of findings that explain why a name does not exist, or has no record of the type.
-// They do not explain an error or a missing answer: any tenant may have a name such as www.example.org in a
-// network.
+// denying explain only a denial: any tenant may have a name such as www.example.org in a network.
 var denying = []string{api.CodeCached, api.CodeOtherNetwork, api.CodeSearchDomain, api.CodeUnreadable, api.CodeNoSwitch, api.CodeNorthd, api.CodePrivate}
 
-// hasCause reports whether a finding explains an answer, nil for none.
+// hasCause reports whether a finding explains m; nil is no answer.
 func (q *explainedQuery) hasCause(m *dns.Msg) bool {
 	return q.out.has(deciding...) || isDenial(m) && q.out.has(denying...)
 }
 
-// isGood reports whether an answer has a record of the type, or is truncated, so that the guest asks again over
-// TCP. m may be nil.
+// isGood: after a truncated answer the guest repeats the query over TCP. m may be nil.
 func isGood(m *dns.Msg) bool {
 	return m != nil && m.Rcode == dns.RcodeSuccess && (m.Truncated || hasType(m))
 }
 
-// isDenial reports whether an answer says that a name does not exist, or that it has no record of the
-// type. m may be nil.
+// m may be nil.
 func isDenial(m *dns.Msg) bool {
 	return m != nil && (m.Rcode == dns.RcodeNameError || m.Rcode == dns.RcodeSuccess && !isGood(m))
 }
 
-// hasType reports whether an answer has a record of the type of its question.
 func hasType(m *dns.Msg) bool {
 	qtype := m.Question[0].Qtype
 	return slices.ContainsFunc(m.Answer, func(rr dns.RR) bool { return qtype == dns.TypeANY || rr.Header().Rrtype == qtype })
 }
 
-// subject returns what a denial is about: the name, or the target of its CNAME records.
+// subject returns what a denial is about: the name, or its CNAME target.
 func (q *explainedQuery) subject(m *dns.Msg) string {
 	subject := q.name
 	for _, rr := range m.Answer {
@@ -131,13 +123,12 @@ func (q *explainedQuery) subject(m *dns.Msg) string {
 	return subject
 }
 
-// diagnoseFound finds what a plugin has found.
 func (q *explainedQuery) diagnoseFound(f explain.Finding) {
 	out := q.out
-	if f.Code == explain.Private && out.has(denying...) {
-		return // nobody outside is asked for it either
+	if f.Code == api.CodePrivate && out.has(denying...) {
+		return // puntdns would ask nobody outside
 	}
-	if f.Code == explain.OtherNetwork && out.Guest.Interface != "" {
+	if f.Code == api.CodeOtherNetwork && out.Guest.Interface != "" {
 		f.Commands = append(slices.Clone(f.Commands), "ovs-vsctl get Interface "+shell.Word(out.Guest.Interface)+" external_ids:iface-id    # the port of the guest's interface")
 	}
 	out.find(f.Code, f.Text, f.Remedy, f.Commands...)
@@ -148,7 +139,6 @@ func sameAddress(resolver string, a netip.Addr) bool {
 	return err == nil && r.Addr() == a
 }
 
-// diagnoseAnswer finds an error in the answer, or that there is no answer.
 func (q *explainedQuery) diagnoseAnswer(v *punt.TestResult, r *explain.Report) {
 	out := q.out
 	switch {
@@ -175,7 +165,7 @@ func (q *explainedQuery) diagnoseAnswer(v *punt.TestResult, r *explain.Report) {
 	}
 }
 
-// isReferral reports whether an answer only names the servers of a zone (RFC 2308, section 2.2).
+// isReferral: m only names the servers of a zone (RFC 2308, section 2.2).
 func isReferral(m *dns.Msg) bool {
 	is := func(rrtype uint16) bool {
 		return slices.ContainsFunc(m.Ns, func(rr dns.RR) bool { return rr.Header().Rrtype == rrtype })
@@ -183,13 +173,11 @@ func isReferral(m *dns.Msg) bool {
 	return m.Rcode == dns.RcodeSuccess && !m.Authoritative && len(m.Answer) == 0 && is(dns.TypeNS) && !is(dns.TypeSOA)
 }
 
-// otherFamily says what to do about a name without addresses of one family.
 var otherFamily = map[string]string{
 	"A":    "this is the right answer for a name that has IPv6 addresses only, and guests take those; add an IPv4 address if it has to have one",
 	"AAAA": "this is the right answer for a name that has IPv4 addresses only, and guests take those; add an IPv6 address if it has to have one",
 }
 
-// whyNone says why there is no answer.
 func whyNone(v *punt.TestResult, r *explain.Report) string {
 	if v.Outcome.Reason == metric.ReasonPanic {
 		return "a plugin has panicked, the log of puntdns says where"
@@ -201,7 +189,6 @@ func whyNone(v *punt.TestResult, r *explain.Report) string {
 	return text
 }
 
-// diagnoseError finds an answer that is an error.
 func (q *explainedQuery) diagnoseError(v *punt.TestResult, r *explain.Report) {
 	out := q.out
 	if upstream := upstreamOf(r, r.Answered); upstream != "" {
@@ -221,10 +208,9 @@ func (q *explainedQuery) diagnoseError(v *punt.TestResult, r *explain.Report) {
 	out.find(api.CodeError, fmt.Sprintf("the guest gets the error %s%s", out.Rcode, who), "")
 }
 
-// orMismatch says what else an rcode of *forward* may mean.
+// orMismatch has further causes of an rcode of *forward*.
 var orMismatch = map[int]string{dns.RcodeFormatError: ", or its answer is for another question"}
 
-// nameRemedy says what to do about a name that does not exist.
 func (q *explainedQuery) nameRemedy(r *explain.Report) string {
 	remedy := "see that it is spelt right; a name of the guest's network has to be in a DNS row of switch " + cmp.Or(q.out.Guest.Switch, "its") + ", or the hostname of a port there: `puntctl names " + shell.Word(q.out.Guest.Port) + "` lists them"
 	if r.Answered >= 0 && r.Steps[r.Answered].Plugin == "ovnhosts" {
@@ -233,12 +219,10 @@ func (q *explainedQuery) nameRemedy(r *explain.Report) string {
 	return remedy
 }
 
-// blockRemedy says what takes a query that no block takes.
 func (q *explainedQuery) blockRemedy() string {
 	return "add a server block without a view for " + q.name + ", such as one that begins with `. {`, or widen the view of one"
 }
 
-// diagnoseViews finds the views that do not match.
 func (q *explainedQuery) diagnoseViews(r *explain.Report) {
 	for _, v := range r.Views {
 		if v.Matches {
@@ -261,7 +245,6 @@ func (q *explainedQuery) diagnoseViews(r *explain.Report) {
 	}
 }
 
-// whoWaits says which plugin has not returned.
 func whoWaits(r *explain.Report) string {
 	if r.Pending < 0 {
 		return "none of them waits by now"
@@ -273,8 +256,7 @@ func whoWaits(r *explain.Report) string {
 	return "it waits for " + s.Plugin
 }
 
-// whoAnswered names the plugin that has answered, and whom it has asked, for another name if a plugin has changed the
-// name of the query.
+// whoAnswered names the plugin that answered, its upstream, and another name that the upstream was asked for.
 func whoAnswered(r *explain.Report, name string) string {
 	if r.Answered < 0 {
 		return "the server"
@@ -289,7 +271,6 @@ func whoAnswered(r *explain.Report, name string) string {
 	return "the plugin " + r.Steps[r.Answered].Plugin
 }
 
-// upstreamOf returns the last upstream that forward has asked in a step, empty for none.
 func upstreamOf(r *explain.Report, step int) (address string) {
 	if step < 0 {
 		return ""
@@ -300,5 +281,4 @@ func upstreamOf(r *explain.Report, step int) (address string) {
 	return address
 }
 
-// uuidOf returns a UUID as OVN writes it.
 func uuidOf(id [16]byte) string { return ovsdb.UUID(id).String() }

@@ -20,8 +20,8 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/punt"
 )
 
-// The first finding is what the guest's answer comes from. What any tenant may have in its own network
-// hides no error, and a query that is resumed is not judged by what puntdns would have said.
+// The first finding causes the answer. Names of other tenants hide no error, and puntdns' answer does not count for a
+// resumed query.
 func TestDiagnose(t *testing.T) {
 	const (
 		none = -1 // no answer
@@ -41,34 +41,34 @@ func TestDiagnose(t *testing.T) {
 		rcode   int
 		records int
 		found   []string // by plugins
-		cached  string   // what cache has
+		cached  string   // stored answer
 		want    []string
 	}{
-		{"records", chain, ok, 1, all(explain.OtherNetwork, explain.Upstream), "", nil},
+		{"records", chain, ok, 1, all(api.CodeOtherNetwork, api.CodeUpstream), "", nil},
 		{"no such name", chain, nx, 0, nil, "", all(api.CodeNoData)},
 		{"no record of the type", chain, ok, 0, nil, "", all(api.CodeNoType)},
-		{"a name of another network", chain, nx, 0, all(explain.OtherNetwork, explain.Private), "", all(api.CodeOtherNetwork)},
-		{"no search domain", chain, nx, 0, all(explain.SearchDomain, explain.OtherNetwork), "", all(api.CodeSearchDomain, api.CodeOtherNetwork)},
-		{"no value that can be read", chain, ok, 0, all(explain.Unreadable, explain.Private), "", all(api.CodeUnreadable)},
-		{"a private name", chain, nx, 0, all(explain.Private), "", all(api.CodePrivate)},
+		{"a name of another network", chain, nx, 0, all(api.CodeOtherNetwork, api.CodePrivate), "", all(api.CodeOtherNetwork)},
+		{"no search domain", chain, nx, 0, all(api.CodeSearchDomain, api.CodeOtherNetwork), "", all(api.CodeSearchDomain, api.CodeOtherNetwork)},
+		{"no value that can be read", chain, ok, 0, all(api.CodeUnreadable, api.CodePrivate), "", all(api.CodeUnreadable)},
+		{"a private name", chain, nx, 0, all(api.CodePrivate), "", all(api.CodePrivate)},
 		{"a stored denial", chain, nx, 0, nil, "NXDOMAIN", all(api.CodeCached)},
-		{"a stored answer that a filter replaces", chain, nx, 0, all(explain.Policy), "NOERROR A 192.0.2.1", all(api.CodePolicy)},
-		{"an error, and a name of another network", chain, fail, 0, all(explain.OtherNetwork), "", all(api.CodeError, api.CodeOtherNetwork)},
-		{"an error, and a longer name", chain, dns.RcodeRefused, 0, all(explain.SearchDomain), "", all(api.CodeError, api.CodeSearchDomain)},
+		{"a stored answer that a filter replaces", chain, nx, 0, all(api.CodePolicy), "NOERROR A 192.0.2.1", all(api.CodePolicy)},
+		{"an error, and a name of another network", chain, fail, 0, all(api.CodeOtherNetwork), "", all(api.CodeError, api.CodeOtherNetwork)},
+		{"an error, and a longer name", chain, dns.RcodeRefused, 0, all(api.CodeSearchDomain), "", all(api.CodeError, api.CodeSearchDomain)},
 		{"an error in cache", chain, fail, 0, nil, "SERVFAIL", all(api.CodeCached, api.CodeError)},
-		{"too late, and a name of another network", late, fail, 0, all(explain.OtherNetwork), "", all(api.CodeDeadline, api.CodeOtherNetwork)},
-		{"no answer, and a name of another network", dropped, none, 0, all(explain.OtherNetwork), "", all(api.CodeDropped, api.CodeOtherNetwork)},
-		{"a dead upstream, and a name of another network", chain, fail, 0, all(explain.OtherNetwork, explain.Upstream), "", all(api.CodeUpstream, api.CodeOtherNetwork)},
-		{"a dead upstream, too late", late, fail, 0, all(explain.Upstream), "", all(api.CodeUpstream)},
-		{"a loop", chain, fail, 0, all(explain.Loop), "", all(api.CodeLoop)},
-		{"a filter that drops", dropped, none, 0, all(explain.Policy), "", all(api.CodePolicy)},
+		{"too late, and a name of another network", late, fail, 0, all(api.CodeOtherNetwork), "", all(api.CodeDeadline, api.CodeOtherNetwork)},
+		{"no answer, and a name of another network", dropped, none, 0, all(api.CodeOtherNetwork), "", all(api.CodeDropped, api.CodeOtherNetwork)},
+		{"a dead upstream, and a name of another network", chain, fail, 0, all(api.CodeOtherNetwork, api.CodeUpstream), "", all(api.CodeUpstream, api.CodeOtherNetwork)},
+		{"a dead upstream, too late", late, fail, 0, all(api.CodeUpstream), "", all(api.CodeUpstream)},
+		{"a loop", chain, fail, 0, all(api.CodeLoop), "", all(api.CodeLoop)},
+		{"a filter that drops", dropped, none, 0, all(api.CodePolicy), "", all(api.CodePolicy)},
 		{"no block", noBlock, dns.RcodeRefused, 0, nil, "", all(api.CodeNoBlock)},
-		{"resumed", resumed, none, 0, all(explain.Private, explain.Loop), "", nil},
+		{"resumed", resumed, none, 0, all(api.CodePrivate, api.CodeLoop), "", nil},
 		{"a slow upstream", chain, ok, 1, all("slow"), "", all(api.CodeSlowUpstream)},
 		{"a slow upstream that denies", chain, nx, 0, all("slow"), "", all(api.CodeNoData, api.CodeSlowUpstream)},
 		{"a slow upstream that fails", chain, fail, 0, all("slow"), "", all(api.CodeError)},
 		{"resumed, as no block takes it", origin.Outcome{Result: metric.Resumed, Reason: metric.ReasonNoBlock}, none, 0, nil, "", nil},
-		{"resumed, and a name of another network", resumed, none, 0, all(explain.OtherNetwork), "", all(api.CodeOtherNetwork)},
+		{"resumed, and a name of another network", resumed, none, 0, all(api.CodeOtherNetwork), "", all(api.CodeOtherNetwork)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := &explainRequest{port: "vm1", name: "www.example.org.", qtype: dns.TypeA, server: netip.MustParseAddrPort("10.0.0.2:53")}
@@ -109,7 +109,7 @@ func TestDiagnose(t *testing.T) {
 	}
 }
 
-// An alias whose target is missing, and an answer that is truncated, are no name that is missing.
+// A missing target of an alias, or a truncated answer, is no missing name.
 func TestDiagnoseAnswer(t *testing.T) {
 	const alias = "www.example.org. 60 IN CNAME db.example.org."
 	for _, tc := range []struct {
@@ -117,7 +117,7 @@ func TestDiagnoseAnswer(t *testing.T) {
 		rcode   int
 		records []string
 		change  func(*dns.Msg)
-		want    string // code and the name that the text is about
+		want    string // code, and the start of the text
 	}{
 		{"an alias", dns.RcodeSuccess, []string{alias, "db.example.org. 60 IN A 192.0.2.1"}, nil, ""},
 		{"an alias of no name", dns.RcodeNameError, []string{alias}, nil, "no-data www.example.org. is an alias of db.example.org., which does not exist"},
@@ -153,7 +153,7 @@ func TestDiagnoseAnswer(t *testing.T) {
 	}
 }
 
-// A search runs for a denial alone. What it finds explains the denial, and why it could not is a note.
+// Searches run only for a denial. An error becomes a note.
 func TestDiagnoseSearch(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -171,12 +171,12 @@ func TestDiagnoseSearch(t *testing.T) {
 		v := &punt.TestResult{Outcome: origin.Outcome{Result: metric.Answered, Reason: metric.ReasonChain}, Answer: new(dns.Msg).SetRcode(new(dns.Msg).SetQuestion(w.name, w.qtype), tc.rcode)}
 		ran := false
 		q.diagnose(v, &explain.Report{
-			Answered: -1, WouldAnswer: -1, Pending: -1, Findings: []explain.Finding{{Code: explain.Private, Text: "private"}},
+			Answered: -1, WouldAnswer: -1, Pending: -1, Findings: []explain.Finding{{Code: api.CodePrivate, Text: "private"}},
 			Searches: []explain.Search{func() ([]explain.Finding, error) {
 				if ran = true; tc.err != nil {
 					return nil, tc.err
 				}
-				return []explain.Finding{{Code: explain.NoSwitch, Text: "no switch"}}, nil
+				return []explain.Finding{{Code: api.CodeNoSwitch, Text: "no switch"}}, nil
 			}},
 		})
 		var got []string
@@ -189,7 +189,7 @@ func TestDiagnoseSearch(t *testing.T) {
 	}
 }
 
-// A name with addresses of one family has no record of the other, and that is as it should be.
+// A name may have addresses of one family only.
 func TestOtherFamily(t *testing.T) {
 	for qtype, want := range map[uint16]string{dns.TypeA: "IPv6 addresses only", dns.TypeAAAA: "IPv4 addresses only", dns.TypeMX: "with another type"} {
 		w := &explainRequest{port: "vm1", name: "www.example.org.", qtype: qtype}
@@ -203,7 +203,7 @@ func TestOtherFamily(t *testing.T) {
 	}
 }
 
-// A chassis that Southbound lacks is the cause, and not the interface, unless that has a fault of its own.
+// A chassis missing in Southbound is the cause, unless the interface has another fault.
 func TestUnservedByBinding(t *testing.T) {
 	for _, tc := range []struct {
 		binding  string
@@ -227,7 +227,6 @@ func TestUnservedByBinding(t *testing.T) {
 	}
 }
 
-// An interface that is not served has the remedy for its reason.
 func TestUnservedRemedy(t *testing.T) {
 	for _, tc := range []struct {
 		remedy, want string

@@ -32,7 +32,7 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/punt"
 )
 
-// effects says what an explanation changes.
+// effects are the side effects of an explanation.
 var effects = []string{
 	"nothing was sent to the guest, and nothing is stored in cache",
 	"log, audit, errors, prometheus and the plugin dnstap have not seen the query, and it counts against no limit of the guest",
@@ -43,16 +43,14 @@ func badRequest(format string, args ...any) error {
 	return &control.Error{Status: http.StatusBadRequest, Err: fmt.Errorf(format, args...)}
 }
 
-// explainRequest is what an operator asks.
 type explainRequest struct {
-	port, name string // the name is fully qualified
+	port, name string // name is fully qualified
 	qtype      uint16
 	server     netip.AddrPort // invalid for the first resolver address
-	from       netip.Addr     // invalid for the first address of the guest
+	from       netip.Addr     // invalid for the guest's first address
 	tcp        bool
 }
 
-// parseExplainRequest parses the parameters of api.PathExplain.
 func parseExplainRequest(parameters url.Values) (w explainRequest, err error) {
 	w = explainRequest{port: parameters.Get("port"), name: parameters.Get("name"), qtype: dns.TypeA}
 	if w.port == "" {
@@ -99,7 +97,7 @@ func parseServer(word string) (netip.AddrPort, error) {
 	return netip.ParseAddrPort(word)
 }
 
-// explain is the control.AnswerFunc of api.PathExplain.
+// explain answers api.PathExplain.
 func (a *answers) explain(ctx context.Context, parameters url.Values) (any, error) {
 	w, err := parseExplainRequest(parameters)
 	if err != nil {
@@ -107,10 +105,10 @@ func (a *answers) explain(ctx context.Context, parameters url.Values) (any, erro
 	}
 	select {
 	case <-a.semaphore:
-	default: // to wait would keep others from the control socket
+	default: // waiting would block others at the control socket
 		return nil, &control.Error{Status: http.StatusServiceUnavailable, Err: errors.New("another query is being explained, or its plugins have not returned; expected none, try again")}
 	}
-	var returned <-chan struct{} // of the chain, nil while none runs
+	var returned <-chan struct{} // closed by the chain, nil if none runs
 	defer func() {
 		if returned == nil {
 			a.semaphore <- struct{}{}
@@ -131,7 +129,7 @@ func (a *answers) explain(ctx context.Context, parameters url.Values) (any, erro
 	} else {
 		out.Guest = *g
 		for _, p := range g.Problems {
-			// The guest may ask a server that was given by hand, and with no announced server it has to.
+			// A server given by hand need not be announced; without an announced server the guest needs one.
 			if p.Code != api.CodeNotAnnounced || !w.server.IsValid() && len(announced(g)) > 0 {
 				out.Findings = append(out.Findings, p)
 			}
@@ -144,7 +142,6 @@ func (a *answers) explain(ctx context.Context, parameters url.Values) (any, erro
 	return &out.Explanation, nil
 }
 
-// explanation is one that is being made.
 type explanation struct{ api.Explanation }
 
 func newExplanation(w *explainRequest) *explanation {
@@ -154,23 +151,21 @@ func newExplanation(w *explainRequest) *explanation {
 	}}
 }
 
-// find adds a finding about the guest. With an empty remedy the finding has the one of its code.
+// An empty remedy means the remedy of the code.
 func (e *explanation) find(code, text, remedy string, commands ...string) {
 	e.Findings = append(e.Findings, api.Problem{Code: code, About: e.Guest.Port, Text: text, Remedy: remedy, Commands: commands})
 }
 
-// conclude adds what follows from the findings, once all are there.
+// conclude adds what follows from all findings.
 func (e *explanation) conclude() {
 	e.Well = remedy.Well(e.Findings)
 	remedy.FillExplanation(&e.Explanation)
 }
 
-// has reports whether there is a finding with one of the codes.
 func (e *explanation) has(codes ...string) bool {
 	return slices.ContainsFunc(e.Findings, func(f api.Problem) bool { return slices.Contains(codes, f.Code) })
 }
 
-// bindingProblem returns the problem with the bindings of the chassis of a bridge, empty without one.
 func (a *answers) bindingProblem(name string) string {
 	if b := a.bridges.Get(name); b != nil && b.Server() != nil {
 		return b.Server().BindingProblem()
@@ -178,8 +173,7 @@ func (a *answers) bindingProblem(name string) string {
 	return ""
 }
 
-// showUnserved says why none of the queries of an interface is punted. binding is a problem with the bindings of
-// the chassis: then the reason of the interface is shown only if it has another cause.
+// binding is a problem of the chassis: it replaces the interface's reason, unless that has another cause.
 func (e *explanation) showUnserved(u *api.Unserved, binding string) {
 	e.Guest = api.Guest{Bridge: u.Bridge, Port: u.Port, Interface: u.Interface, InPort: u.InPort}
 	e.Unasked = "its interface is not served"
@@ -194,8 +188,7 @@ func (e *explanation) showUnserved(u *api.Unserved, binding string) {
 	e.find(api.CodeUnserved, text, u.Remedy)
 }
 
-// ask takes the query of a guest through its chain. returned is closed once that is over, and nil
-// where the chain was not run.
+// returned closes when the chain has returned; nil if it did not run.
 func (a *answers) ask(ctx context.Context, w *explainRequest, out *explanation) (returned <-chan struct{}, err error) {
 	b := a.bridges.Get(out.Guest.Bridge)
 	if b == nil {
@@ -233,10 +226,8 @@ func (a *answers) ask(ctx context.Context, w *explainRequest, out *explanation) 
 	return returned, err
 }
 
-// explainedQuery is the query of a guest whose address and server are chosen.
 type explainedQuery struct {
 	*explainRequest
-	// serverGiven is set if the operator has named the server.
 	serverGiven bool
 	srv         *bridge.Server
 	out         *explanation
@@ -244,11 +235,9 @@ type explainedQuery struct {
 	mac         [6]byte
 }
 
-// clientPort is the port that the query is from.
 const clientPort = 50000
 
-// choose chooses the addresses of the query. If the databases know no address of the guest, for instance for
-// a port with the addresses "unknown", it assumes one: the answer depends on the port only.
+// choose assumes an address if the databases have none, as for "unknown": the answer depends only on the port.
 func (q *explainedQuery) choose() error {
 	g, of := &q.out.Guest, &q.out.Question
 	if !q.server.IsValid() {
@@ -291,9 +280,8 @@ func (q *explainedQuery) choose() error {
 	return nil
 }
 
-// defaultServer returns the server that a guest asks, of an address family of the guest if possible: the
-// first resolver address that DHCP announces, else the first resolver address. If any address is a resolver
-// address, it is the first server that DHCP announces.
+// defaultServer returns the first resolver address that DHCP announces, else the first resolver address, if possible
+// of a family of the guest. With address any it is DHCP's first server.
 func defaultServer(g *api.Guest) (server netip.AddrPort) {
 	var all []netip.AddrPort
 	for _, r := range g.Resolvers {
@@ -301,13 +289,13 @@ func defaultServer(g *api.Guest) (server netip.AddrPort) {
 			all = append(all, a)
 		}
 	}
-	var told []netip.AddrPort
+	var preferred []netip.AddrPort
 	for _, a := range announced(g) {
 		if a := netip.AddrPortFrom(a, placement.DNSPort); len(all) == 0 || slices.Contains(all, a) {
-			told = append(told, a)
+			preferred = append(preferred, a)
 		}
 	}
-	all = slices.Concat(told, all)
+	all = slices.Concat(preferred, all)
 	for _, a := range all {
 		for _, own := range g.Addresses {
 			if o, err := netip.ParseAddr(own); err == nil && o.Is4() == a.Addr().Is4() {
@@ -321,7 +309,6 @@ func defaultServer(g *api.Guest) (server netip.AddrPort) {
 	return server
 }
 
-// announced returns the DNS servers that DHCP announces to the guest, none if they are not known.
 func announced(g *api.Guest) (all []netip.Addr) {
 	if g.DHCP == nil {
 		return nil
@@ -334,14 +321,12 @@ func announced(g *api.Guest) (all []netip.Addr) {
 	return all
 }
 
-// message returns the query.
 func (q *explainedQuery) message() ([]byte, error) {
 	m := new(dns.Msg).SetQuestion(q.name, q.qtype)
 	m.SetEdns0(1232, false)
 	return m.Pack()
 }
 
-// run takes the query through the chain, and shows the outcome.
 func (q *explainedQuery) run(b *bridge.Bridge, in openflow.PacketIn) (returned <-chan struct{}, err error) {
 	message, err := q.message()
 	if err == nil {
@@ -357,12 +342,12 @@ func (q *explainedQuery) run(b *bridge.Bridge, in openflow.PacketIn) (returned <
 		Context: x.Context(q.srv.Chains().Context()),
 		Looped: func(by *origin.Origin) {
 			x.Find(explain.Finding{
-				Code: explain.Loop, Text: fmt.Sprintf("a loop: port %s of switch %s, a DNS server that is asked for the name, asks the same here, and is not answered by itself", by.Port, by.Switch),
+				Code: api.CodeLoop, Text: fmt.Sprintf("a loop: port %s of switch %s, a DNS server that is asked for the name, asks the same here, and is not answered by itself", by.Port, by.Switch),
 			})
 		},
 	})
 	go func() {
-		<-v.Done // until then the plugins have to know that nobody has asked
+		<-v.Done // until then plugins treat the query as explained
 		x.End()
 	}()
 	q.out.Seconds = time.Since(begun).Seconds()
@@ -370,7 +355,6 @@ func (q *explainedQuery) run(b *bridge.Bridge, in openflow.PacketIn) (returned <
 	return v.Done, nil
 }
 
-// show shows what has become of the query.
 func (q *explainedQuery) show(v *punt.TestResult, r explain.Report) {
 	out := q.out
 	var network *ovn.Network
@@ -404,42 +388,41 @@ func (q *explainedQuery) show(v *punt.TestResult, r explain.Report) {
 	q.diagnose(v, &r)
 }
 
-// showChain shows the views and the plugins. result is the result of the query.
 func (q *explainedQuery) showChain(r *explain.Report, result string) {
 	out := q.out
 	for _, v := range r.Views {
-		told := api.View{Block: v.Block, Name: v.Name, Matches: v.Matches, Expressions: []api.Expression{}, Labels: []api.Label{}}
+		view := api.View{Block: v.Block, Name: v.Name, Matches: v.Matches, Expressions: []api.Expression{}, Labels: []api.Label{}}
 		for _, e := range v.Expressions {
-			told.Expressions = append(told.Expressions, api.Expression{Text: e.Text, Value: e.Value, Error: e.Err})
+			view.Expressions = append(view.Expressions, api.Expression{Text: e.Text, Value: e.Value, Error: e.Err})
 		}
 		for _, l := range v.Labels {
-			told.Labels = append(told.Labels, api.Label{Name: l.Name, Value: l.Value})
+			view.Labels = append(view.Labels, api.Label{Name: l.Name, Value: l.Value})
 		}
-		out.Views = append(out.Views, told)
+		out.Views = append(out.Views, view)
 	}
 	out.Block, out.View, out.Notes = r.Block, r.View, r.Notes
 	for i, s := range r.Steps {
 		if s.Plugin == explain.Connect && len(out.Steps) > 0 {
 			last := &out.Steps[len(out.Steps)-1] // forward: nothing stands between the two
-			last.Notes = append(last.Notes, fmt.Sprintf("asked %s, for %d us", strings.Join(s.Notes, " "), s.Took.Microseconds()))
+			last.Notes = append(last.Notes, fmt.Sprintf("asked %s, for %.1f ms", strings.Join(s.Notes, " "), 1e3*s.Took.Seconds()))
 			continue
 		}
-		told := api.Step{Plugin: s.Plugin, Depth: s.Depth, Seconds: s.Took.Seconds(), Notes: s.Notes, Verdict: api.VerdictReturns}
+		step := api.Step{Plugin: s.Plugin, Depth: s.Depth, Seconds: s.Took.Seconds(), Notes: s.Notes, Verdict: api.VerdictReturns}
 		switch {
 		case s.Left:
-			told.Verdict = api.VerdictLeft
+			step.Verdict = api.VerdictLeft
 		case i == r.Answered && result == metric.Resumed:
-			told.Verdict = api.VerdictResumes
+			step.Verdict = api.VerdictResumes
 		case i == r.Answered:
-			told.Verdict = api.VerdictAnswers
+			step.Verdict = api.VerdictAnswers
 		case i == r.WouldAnswer:
-			told.Verdict = api.VerdictWould
+			step.Verdict = api.VerdictWould
 		case !s.Ended:
-			told.Verdict = api.VerdictWaits
+			step.Verdict = api.VerdictWaits
 		case s.Passed:
-			told.Verdict = api.VerdictPasses
+			step.Verdict = api.VerdictPasses
 		}
-		out.Steps = append(out.Steps, told)
+		out.Steps = append(out.Steps, step)
 	}
 	if r.Truncated {
 		out.Notes = append(out.Notes, "some steps or notes are left out: there were too many")

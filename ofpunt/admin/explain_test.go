@@ -68,7 +68,7 @@ func FuzzParseExplainRequest(f *testing.F) {
 		if w.port == "" || !dns.IsFqdn(w.name) {
 			t.Errorf("%+v", w)
 		}
-		// What can't be packed is refused later.
+		// Names that can't be packed are refused later.
 		if text, err := (&explainedQuery{explainRequest: &w}).message(); err == nil && new(dns.Msg).Unpack(text) != nil {
 			t.Errorf("%q makes the message %x", w.name, text)
 		}
@@ -90,7 +90,7 @@ func TestFindGuest(t *testing.T) {
 	for _, tt := range []struct{ word, port, err string }{
 		{"red-vm1", "red-vm1", ""},
 		{"tap2", "blue-vm1", ""},
-		{"tap1", "tap1", ""}, // a logical port goes before an interface
+		{"tap1", "tap1", ""}, // a logical port precedes an interface
 		{"fd00::2", "blue-vm1", ""},
 		{"FD00:0::2", "blue-vm1", ""},
 		{"02:00:00:00:00:01", "red-vm1", ""},
@@ -136,7 +136,7 @@ func TestDefaultServer(t *testing.T) {
 	}
 }
 
-// Addresses stand in for a guest of which OVN knows none, and not for one of the other address family.
+// Addresses are assumed for a guest without any in OVN, but not for another family.
 func TestChoose(t *testing.T) {
 	server := netip.MustParseAddrPort("169.254.169.254:53")
 	for _, tt := range []struct {

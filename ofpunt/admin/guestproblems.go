@@ -11,23 +11,22 @@ import (
 
 	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/internal/control/remedy"
+	"github.com/puntdns/puntdns/internal/opening"
 	"github.com/puntdns/puntdns/internal/shell"
-	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/punt"
 	"github.com/puntdns/puntdns/ofpunt/refusals"
 )
 
-// guestProblems has a row for each problem of a guest that the process sees without a query. find returns what
-// was seen, or "". guests, doctor and explain show the problems of the table; the remedy of a code is in
-// package remedy.
+// guestProblems are problems that puntdns sees without a query, for guests, doctor and explain. find returns "" for
+// none. Package remedy has the remedies.
 var guestProblems = []struct {
 	code string
 	find func(g *api.Guest) string
-	// commands returns commands before the commands of the remedy, nil for none.
+	// Before the commands of the remedy; may be nil.
 	commands func(g *api.Guest) []string
 }{
 	{code: api.CodeNoFlows, find: func(g *api.Guest) string {
-		if g.Hits == nil || g.Hits.Flows > 0 {
+		if g.FlowCounters == nil || g.FlowCounters.Flows > 0 {
 			return ""
 		}
 		return "the switch has no flow of this guest, so none of its queries is punted"
@@ -68,18 +67,30 @@ var guestProblems = []struct {
 		}
 		return fmt.Sprintf("OVN's port security has dropped ARP packets of the guest within the last minute, %d since its flows were made: the guest uses, or probes, a MAC or IPv4 address that its logical port may not use", g.DroppedARP)
 	}},
+	{code: api.CodeEgressOpen, find: egressOpen, commands: func(g *api.Guest) []string {
+		line := "puntctl egress init GROUP"
+		if g.Egress.Bit != opening.DefaultBit {
+			line += fmt.Sprintf(" --bit %d", g.Egress.Bit)
+		}
+		return []string{line + " | sh    # unless the group is there"}
+	}},
+	{code: api.CodeEgressWithoutPolicy, find: func(g *api.Guest) string {
+		if g.Egress == nil || g.Egress.Policy || len(g.Egress.Closed) == 0 {
+			return ""
+		}
+		return fmt.Sprintf("ACLs drop packets of the guest that have bit %d of pkt_mark unset (%s), and the guest has no egress policy: its answers open no address", g.Egress.Bit, strings.Join(g.Egress.Closed, ", "))
+	}},
 	{code: api.CodeNotAnnounced, find: notAnnounced, commands: announce},
 	{code: api.CodeFirstServer, find: func(g *api.Guest) string {
 		all := announced(g)
 		first := slices.IndexFunc(all, func(a netip.Addr) bool { return isResolver(g, a) })
-		if first < 1 { // the first server is one, or no server is: that has a code of its own
+		if first < 1 { // the first is a resolver address, or none is, which has its own code
 			return ""
 		}
 		return fmt.Sprintf("DHCP announces %s before the resolver address %s, so the guest asks it first", all[0], all[first])
 	}},
 }
 
-// addProblems adds the problems of guestProblems to a guest.
 func addProblems(g *api.Guest) {
 	for _, p := range guestProblems {
 		text := p.find(g)
@@ -95,11 +106,25 @@ func addProblems(g *api.Guest) {
 	remedy.FillGuest(g)
 }
 
-// notAnnounced says that DHCP does not announce a resolver address, "" if it does, or if its options are not known.
+// families are the values of api.GuestEgress.Closed.
+var families = []string{"ip4", "ip6"}
+
+func egressOpen(g *api.Guest) string {
+	if g.Egress == nil || !g.Egress.Policy {
+		return ""
+	}
+	open := slices.DeleteFunc(slices.Clone(families), func(f string) bool { return slices.Contains(g.Egress.Closed, f) })
+	if len(open) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the guest has an egress policy, and no ACL drops its packets that have bit %d of pkt_mark unset (%s): the guest reaches any address", g.Egress.Bit, strings.Join(open, ", "))
+}
+
+// notAnnounced is "" if DHCP's options are not known.
 func notAnnounced(g *api.Guest) string {
 	all := announced(g)
 	switch {
-	case g.DHCP == nil || !firstResolver4(g).IsValid() || slices.ContainsFunc(all, func(a netip.Addr) bool { return isResolver(g, a) }):
+	case g.DHCP == nil || len(g.DHCPResolvers()) == 0 || slices.ContainsFunc(all, func(a netip.Addr) bool { return isResolver(g, a) }):
 		return ""
 	case len(all) == 0:
 		return fmt.Sprintf("DHCP announces no dns_server to the guest; its resolver addresses are %s", strings.Join(g.Resolvers, " "))
@@ -107,22 +132,10 @@ func notAnnounced(g *api.Guest) string {
 	return fmt.Sprintf("DHCP announces dns_server %s to the guest, and none of these is a resolver address of the guest (%s)", g.DHCP.DNSServer, strings.Join(g.Resolvers, " "))
 }
 
-// announce returns the command that has DHCP announce a resolver address.
 func announce(g *api.Guest) []string {
-	return []string{"ovn-nbctl set DHCP_Options " + shell.Word(g.DHCP.Row) + ` options:dns_server='"{` + firstResolver4(g).String() + `}"'`}
+	return []string{"ovn-nbctl set DHCP_Options " + shell.Word(g.DHCP.Row) + ` options:dns_server='"{` + g.DHCPResolvers()[0].String() + `}"'`}
 }
 
-// firstResolver4 returns the first IPv4 resolver address with port 53, the zero Addr for none.
-func firstResolver4(g *api.Guest) netip.Addr {
-	for _, r := range g.Resolvers {
-		if a, err := netip.ParseAddrPort(r); err == nil && a.Addr().Is4() && a.Port() == placement.DNSPort {
-			return a.Addr()
-		}
-	}
-	return netip.Addr{}
-}
-
-// dropsByConfig returns what the switch drops by the config of a port.
 func dropsByConfig(words []string) string {
 	drops := map[string]string{api.PortNoReceive: "the queries of the guest", api.PortNoForward: "the answers to the guest"}
 	var all []string
@@ -132,12 +145,10 @@ func dropsByConfig(words []string) string {
 	return strings.Join(all, " and ")
 }
 
-// isResolver reports whether an address is a resolver address of a guest.
 func isResolver(g *api.Guest, a netip.Addr) bool {
 	return slices.ContainsFunc(g.Resolvers, func(r string) bool { return r == "any" || sameAddress(r, a) })
 }
 
-// refused returns what limits refuse a guest, by property; nil for nothing.
 func (t *bridgeStatus) refused(g refusals.Guest) map[string]uint64 {
 	var all map[string]uint64
 	for kind, n := range t.Refusals.Of(g) {
@@ -160,7 +171,6 @@ func refusedText(byProperty map[string]uint64) string {
 	return strings.Join(words, ", ")
 }
 
-// limitWarning returns a warning if limits refuse queries of guests.
 func (t *bridgeStatus) limitWarning() []api.Problem {
 	most, n := t.Refusals.Busiest()
 	if n == 0 || t.Session == nil { // without a session, old refusals do not expire

@@ -11,19 +11,20 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/refusals"
 )
 
-// Each row of guestProblems has a case, and no case has another code.
 func TestGuestProblems(t *testing.T) {
 	cases := map[string]api.Guest{
-		"":                   {Interface: "tap1", Port: "vm1", Hits: &api.Hits{Flows: 1}},
-		api.CodeNoFlows:      {Interface: "tap1", Port: "vm1", Hits: &api.Hits{}},
-		api.CodeFirstServer:  {Interface: "tap1", Port: "vm1", Resolvers: []string{"169.254.169.254:53"}, DHCP: &api.DHCP{DNSServer: "{9.9.9.9, 169.254.169.254}"}},
-		api.CodeNotAnnounced: {Interface: "tap1", Port: "vm1", Resolvers: []string{"[fd00::254]:53", "169.254.169.254:53"}, DHCP: &api.DHCP{Row: "1", DNSServer: "9.9.9.9"}},
-		api.CodeAddressTaken: {Port: "vm1", Switch: "red", Left: []string{"169.254.169.254"}},
-		api.CodeAttachedMAC:  {Port: "vm1", Interface: "tap1", MACs: []string{"02:00:00:00:00:01"}, AttachedMAC: "02:00:00:00:00:02"},
-		api.CodePortConfig:   {Bridge: "br-int", Interface: "tap1", Port: "vm1", PortConfig: []string{api.PortNoForward}},
-		api.CodePortSecurity: {Interface: "tap1", Port: "vm1", DroppedARP: 3},
-		api.CodeLinkDown:     {Interface: "tap1", Port: "vm1", LinkDown: true},
-		api.CodeOverLimit:    {Interface: "tap1", Port: "vm1", Refused: map[string]uint64{"rate": 7, "overload": 1}},
+		"":                          {Interface: "tap1", Port: "vm1", FlowCounters: &api.FlowCounters{Flows: 1}},
+		api.CodeNoFlows:             {Interface: "tap1", Port: "vm1", FlowCounters: &api.FlowCounters{}},
+		api.CodeFirstServer:         {Interface: "tap1", Port: "vm1", Resolvers: []string{"169.254.169.254:53"}, DHCP: &api.DHCP{DNSServer: "{9.9.9.9, 169.254.169.254}"}},
+		api.CodeNotAnnounced:        {Interface: "tap1", Port: "vm1", Resolvers: []string{"[fd00::254]:53", "169.254.169.254:53"}, DHCP: &api.DHCP{Row: "1", DNSServer: "9.9.9.9"}},
+		api.CodeAddressTaken:        {Port: "vm1", Switch: "red", Left: []string{"169.254.169.254"}},
+		api.CodeAttachedMAC:         {Port: "vm1", Interface: "tap1", MACs: []string{"02:00:00:00:00:01"}, AttachedMAC: "02:00:00:00:00:02"},
+		api.CodePortConfig:          {Bridge: "br-int", Interface: "tap1", Port: "vm1", PortConfig: []string{api.PortNoForward}},
+		api.CodePortSecurity:        {Interface: "tap1", Port: "vm1", DroppedARP: 3},
+		api.CodeLinkDown:            {Interface: "tap1", Port: "vm1", LinkDown: true},
+		api.CodeEgressOpen:          {Interface: "tap1", Port: "vm1", Egress: &api.GuestEgress{Policy: true, Closed: []string{"ip4"}, Bit: 20}},
+		api.CodeEgressWithoutPolicy: {Interface: "tap1", Port: "vm1", Egress: &api.GuestEgress{Closed: []string{"ip4", "ip6"}, Bit: 31}},
+		api.CodeOverLimit:           {Interface: "tap1", Port: "vm1", Refused: map[string]uint64{"rate": 7, "overload": 1}},
 	}
 	for _, none := range []string{"169.254.169.254", "{169.254.169.254, 9.9.9.9}"} {
 		g := api.Guest{Resolvers: []string{"169.254.169.254:53"}, DHCP: &api.DHCP{DNSServer: none}}
@@ -39,6 +40,10 @@ func TestGuestProblems(t *testing.T) {
 		if addProblems(&g); g.Problems != nil {
 			t.Errorf("%+v", g)
 		}
+	}
+	enforced := api.Guest{Port: "vm1", Egress: &api.GuestEgress{Policy: true, Closed: []string{"ip4", "ip6"}, Bit: 31}}
+	if addProblems(&enforced); enforced.Problems != nil {
+		t.Errorf("an enforced policy: %+v", enforced.Problems)
 	}
 	for code, g := range cases {
 		addProblems(&g)
@@ -56,7 +61,7 @@ func TestGuestProblems(t *testing.T) {
 	}
 }
 
-// The status names the guest that limits refuse most, and each guest has its own counts.
+// The status names the guest with most refusals; each guest has its own counts.
 func TestRefused(t *testing.T) {
 	var ledger refusals.Ledger
 	b := bridgeStatus{State: &bridge.State{Name: "br-int", Refusals: &ledger, Session: &bridge.SessionState{}}}

@@ -21,12 +21,11 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/refusals"
 )
 
-// listGuests is the control.AnswerFunc of api.PathGuests.
+// listGuests answers api.PathGuests.
 func (a *answers) listGuests(ctx context.Context, _ url.Values) (any, error) {
 	return a.guests(ctx), nil
 }
 
-// guests returns the guests of all bridges.
 func (a *answers) guests(ctx context.Context) *api.Guests {
 	out := &api.Guests{Guests: []api.Guest{}, Unserved: []api.Unserved{}}
 	for _, b := range a.bridges.All() {
@@ -49,16 +48,17 @@ func (a *answers) guests(ctx context.Context) *api.Guests {
 	return out
 }
 
-// guestLister lists the guests of one bridge.
 type guestLister struct {
 	*bridgeStatus
 	book guests.Book
-	// counted are the counters by guest, nil if the switch has not answered.
+	// counted is nil if the switch has not answered.
 	counted map[placement.Key]*bridge.GuestCounters
-	// droppedARP and portConfig are of [bridge.Counters].
+	// Copied from [bridge.Counters].
 	droppedARP map[placement.Key]uint64
 	portConfig map[uint32]uint32
-	dhcp       map[string]ovndb.DHCP
+	// Copied from [bridge.Counters], nil if the switch has not answered.
+	closedByACL placement.ClosedByACL
+	dhcp        map[string]ovndb.DHCP
 }
 
 func newGuestLister(b *bridge.Bridge, state *bridge.State, srv *bridge.Server) *guestLister {
@@ -69,7 +69,7 @@ func (t *guestLister) list(ctx context.Context, out *api.Guests) {
 	if h, err := t.bridge.Count(ctx); err != nil {
 		out.Errors = append(out.Errors, "bridge "+t.Name+": "+err.Error())
 	} else {
-		t.counted, t.droppedARP, t.portConfig = h.ByGuest(t.srv.Options.Placement), h.DroppedARP, h.PortConfig
+		t.counted, t.droppedARP, t.portConfig, t.closedByACL = h.ByGuest(t.srv.Options.Placement), h.DroppedARP, h.PortConfig, h.ClosedByACL
 	}
 	known := map[placement.Key]*guests.Guest{}
 	var names []string
@@ -82,22 +82,22 @@ func (t *guestLister) list(ctx context.Context, out *api.Guests) {
 	if t.srv.Names() != nil {
 		t.dhcp = t.srv.Names().DHCPv4(names)
 	}
-	served := map[string][]string{} // the interfaces whose guests have flows, by logical port
+	served := map[string][]string{} // interfaces of guests with flows, by logical port
 	for i := range t.Session.List.Served {
 		s := &t.Session.List.Served[i]
 		g := known[s.Key]
 		if g == nil {
-			continue // it has gone since
+			continue // gone since
 		}
-		told := t.guest(s, g)
-		served[told.Port] = append(served[told.Port], told.Interface)
-		out.Guests = append(out.Guests, told)
+		row := t.guest(s, g)
+		served[row.Port] = append(served[row.Port], row.Interface)
+		out.Guests = append(out.Guests, row)
 	}
 	t.listUnserved(served, out)
 }
 
 func (t *guestLister) guest(s *guests.Served, g *guests.Guest) api.Guest {
-	out := api.Guest{Bridge: t.Name, MACs: []string{}, Addresses: []string{}, Resolvers: t.resolvers(s), Hits: t.hits(s.Key)}
+	out := api.Guest{Bridge: t.Name, MACs: []string{}, Addresses: []string{}, Resolvers: t.resolvers(s), FlowCounters: t.flowCounters(s.Key)}
 	if i := g.Interface; i != nil {
 		out.Port, out.Interface, out.InPort, out.Switch = i.IfaceID, i.Name, i.OFPort, i.NetworkID
 	}
@@ -117,12 +117,13 @@ func (t *guestLister) guest(s *guests.Served, g *guests.Guest) api.Guest {
 	out.DroppedARP = t.droppedARP[placement.Key{Datapath: s.Key.Datapath, Port: s.Key.Port}]
 	out.LinkDown = g.Interface != nil && g.Interface.LinkDown()
 	out.PortConfig = portConfigWords(t.portConfig[out.InPort])
+	out.Egress = t.egress(s)
 	addProblems(&out)
 	return out
 }
 
-// addAttachedMAC adds the MAC address that the interface has by its external_ids: for a guest without a logical port, or
-// if the logical port has others. A port whose guest is behind another one, by its VLAN, has the interface of that one.
+// addAttachedMAC adds attached-mac for a guest without a logical port, or with other MAC addresses there. A guest
+// behind another, by its VLAN, has the other's interface.
 func addAttachedMAC(out *api.Guest, g *guests.Guest) {
 	if g.Interface == nil {
 		return
@@ -138,7 +139,7 @@ func addAttachedMAC(out *api.Guest, g *guests.Guest) {
 	}
 }
 
-// portConfigWords returns the words of ovs-ofctl(8) for the config of a port that stops queries or answers.
+// portConfigWords returns ovs-ofctl(8)'s words for bits that stop queries or answers.
 func portConfigWords(config uint32) (words []string) {
 	if config&openflow.PortNoReceive != 0 {
 		words = append(words, api.PortNoReceive)
@@ -149,11 +150,10 @@ func portConfigWords(config uint32) (words []string) {
 	return words
 }
 
-// addPort adds to a guest what the databases say of its port.
 func (t *guestLister) addPort(out *api.Guest, g *guests.Guest) {
 	p := g.Port
 	out.Port, out.Switch, out.Network = p.Name, p.SwitchName, p.Network.String()
-	out.DatapathKey, out.PortKey, out.Kept = p.DatapathKey, p.Key, t.srv.Names().Snapshot().IsRetained(p.Name)
+	out.DatapathKey, out.PortKey, out.Retained = p.DatapathKey, p.Key, t.srv.Names().Snapshot().IsRetained(p.Name)
 	for _, mac := range p.MACs {
 		out.MACs = append(out.MACs, mac.String())
 	}
@@ -170,16 +170,16 @@ func (t *guestLister) addPort(out *api.Guest, g *guests.Guest) {
 	}
 }
 
-// hits returns the counters of a guest, nil without counters of the switch.
-func (t *guestLister) hits(of placement.Key) *api.Hits {
+// flowCounters is nil without counters of the switch.
+func (t *guestLister) flowCounters(of placement.Key) *api.FlowCounters {
 	if t.counted == nil {
 		return nil
 	}
 	h := t.counted[of]
 	if h == nil {
-		return &api.Hits{}
+		return &api.FlowCounters{}
 	}
-	out := &api.Hits{Flows: h.Flows, Queries: h.Queries, Neighbors: h.Neighbors}
+	out := &api.FlowCounters{Flows: h.Flows, Queries: h.Queries, Neighbors: h.Neighbors}
 	if !h.LastQuery.IsZero() {
 		ago := max(0, t.now.Sub(h.LastQuery).Seconds())
 		out.LastQuerySecondsAgo = &ago
@@ -187,7 +187,21 @@ func (t *guestLister) hits(of placement.Key) *api.Hits {
 	return out
 }
 
-// resolvers returns the resolver addresses of a guest.
+// egress is nil without counters of the switch, and without policy and ACLs.
+func (t *guestLister) egress(s *guests.Served) *api.GuestEgress {
+	out := &api.GuestEgress{Policy: s.Egress != nil, Closed: []string{}, Bit: t.srv.Openings.Bit}
+	closed := t.closedByACL.Of(s.Key)
+	for i, is := range []bool{closed.IPv4, closed.IPv6} {
+		if is {
+			out.Closed = append(out.Closed, families[i])
+		}
+	}
+	if t.closedByACL == nil || !out.Policy && len(out.Closed) == 0 {
+		return nil
+	}
+	return out
+}
+
 func (t *guestLister) resolvers(g *guests.Served) (all []string) {
 	o := &t.srv.Options
 	if o.Hijack() {
@@ -204,8 +218,7 @@ func (t *guestLister) resolvers(g *guests.Served) (all []string) {
 	return all
 }
 
-// listUnserved lists the interfaces that are not served, and of guests without a resolver
-// address. served is [guests.Known.Served].
+// listUnserved also lists guests without a resolver address. served is [guests.Known.Served].
 func (t *guestLister) listUnserved(served map[string][]string, out *api.Guests) {
 	if t.View == nil {
 		return

@@ -19,7 +19,7 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/ports"
 )
 
-// An operator is told by a code which guests lack nothing but a resolver address.
+// A code shows guests that lack only a resolver address.
 func TestListAddressless(t *testing.T) {
 	o := config.Default("br-tenants")
 	o.Placement, o.Resolvers, o.DHCP = placement.Table, nil, true

@@ -15,10 +15,8 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// maxFlowSearch bounds the search for a logical flow.
 const maxFlowSearch = 2 * time.Second
 
-// parseFlowKey parses the parameters of api.PathLogicalFlow, without bridge.
 func parseFlowKey(parameters url.Values) (k ovn.FlowKey, err error) {
 	network, err := ovsdb.ParseUUID(parameters.Get("network"))
 	if err != nil {
@@ -43,7 +41,7 @@ func parseFlowKey(parameters url.Values) (k ovn.FlowKey, err error) {
 	return k, nil
 }
 
-// logicalFlow is the control.AnswerFunc of api.PathLogicalFlow.
+// logicalFlow answers api.PathLogicalFlow.
 func (a *answers) logicalFlow(ctx context.Context, parameters url.Values) (any, error) {
 	k, err := parseFlowKey(parameters)
 	if err != nil {

@@ -19,11 +19,10 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// maxCandidates bounds those that an error names.
 const maxCandidates = 8
 
-// findGuest returns the guest that a word means, see [api.Guests.Find]. Several guests are an error that names
-// them. unserved is set if the word means an interface that is not served.
+// findGuest returns the guest that a word means, see [api.Guests.Find]; several are an error. unserved is set for an
+// interface that is not served.
 func findGuest(all *api.Guests, word string) (g *api.Guest, unserved *api.Unserved, err error) {
 	switch found := all.Find(word); len(found) {
 	case 0:
@@ -37,7 +36,7 @@ func findGuest(all *api.Guests, word string) (g *api.Guest, unserved *api.Unserv
 			return nil, u, nil
 		}
 	}
-	if len(all.Errors) > 0 { // the guest may be one of a bridge that is not served
+	if len(all.Errors) > 0 { // the guest may be on a bridge that is not served
 		return nil, nil, control.NotFound("%.80q is not known: %s", word, strings.Join(all.Errors, "; "))
 	}
 	return nil, nil, control.NotFound("%.80q: no guest of this node has this port, interface or address; expected one that `puntctl guests` lists", word)
@@ -55,7 +54,6 @@ func ambiguous(word string, found []*api.Guest) error {
 	return badRequest("%.80q is ambiguous: %s%s have it; expected the name of one port", word, strings.Join(names, ", "), more)
 }
 
-// packetOf returns the packet-in that the switch would send for a query of a guest.
 func packetOf(g *api.Guest, kind placement.Kind) (in openflow.PacketIn) {
 	in.InPort = g.InPort
 	if kind != placement.OVN {
@@ -66,12 +64,11 @@ func packetOf(g *api.Guest, kind placement.Kind) (in openflow.PacketIn) {
 	return in
 }
 
-// keyOf returns the key of a guest in the switch.
-func (t *guestLister) keyOf(told *api.Guest) (key placement.Key, ok bool) {
+func (t *guestLister) keyOf(reported *api.Guest) (key placement.Key, ok bool) {
 	for g := range t.book.All {
 		switch {
-		case g.Port != nil && g.Port.Name != told.Port, g.Port == nil && g.Interface.IfaceID != told.Port:
-		case g.Localnet != nil && (g.Interface == nil || g.Interface.Name != told.Interface || len(told.MACs) > 0 && net.HardwareAddr(g.Key.MAC[:]).String() != told.MACs[0]):
+		case g.Port != nil && g.Port.Name != reported.Port, g.Port == nil && g.Interface.IfaceID != reported.Port:
+		case g.Localnet != nil && (g.Interface == nil || g.Interface.Name != reported.Interface || len(reported.MACs) > 0 && net.HardwareAddr(g.Key.MAC[:]).String() != reported.MACs[0]):
 		default:
 			return g.Key, true
 		}
@@ -79,7 +76,7 @@ func (t *guestLister) keyOf(told *api.Guest) (key placement.Key, ok bool) {
 	return key, false
 }
 
-// showFlows shows the flows of a guest, and of the punt.
+// showFlows leaves out openings, of which a guest may have a thousand.
 func (t *guestLister) showFlows(ctx context.Context, key placement.Key, out *api.Explanation) {
 	h, err := t.bridge.Count(ctx)
 	if err != nil {
@@ -90,24 +87,18 @@ func (t *guestLister) showFlows(ctx context.Context, key placement.Key, out *api
 	punt := 0
 	for i := range h.Flows {
 		f := &h.Flows[i]
-		told := api.GuestFlow{Table: f.Table, Priority: f.Priority, Match: cmp.Or(f.Match.String(), "any"), Packets: f.Packets}
-		switch role, of, _ := placement.Read(kind, f); {
-		case role == placement.RoleLease:
-			told.For, punt = "punt", punt+1
-		case role == placement.RoleOnward:
-			told.For = "onward"
-		case role == placement.RoleNone || of != key:
+		role, of, _ := placement.Read(kind, f)
+		switch {
+		case role == placement.RoleNone, role == placement.RoleOpening:
 			continue
-		case role == placement.RoleLimit:
-			told.For = "limit"
-		case role == placement.RoleClosed:
-			told.For = "closed"
-		case role == placement.RoleNeighbor:
-			told.For = "neighbor"
-		default:
-			told.For = "query"
+		case role == placement.RoleLease:
+			punt++
+		case role != placement.RoleOnward && of != key:
+			continue
 		}
-		out.Flows = append(out.Flows, told)
+		out.Flows = append(out.Flows, api.GuestFlow{
+			Table: f.Table, Priority: f.Priority, Match: cmp.Or(f.Match.String(), "any"), For: role.String(), Packets: f.Packets,
+		})
 	}
 	slices.SortFunc(out.Flows, func(a, b api.GuestFlow) int {
 		return cmp.Or(cmp.Compare(a.Table, b.Table), cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Match, b.Match))
@@ -123,8 +114,8 @@ func (t *guestLister) showFlows(ctx context.Context, key placement.Key, out *api
 	}
 }
 
-// withoutPuntdns says what a guest gets while puntdns does not run: what the DNS rows of its switch have,
-// by OVN's own DNS (ovn-nb(5), table DNS), or what the server says that it asks.
+// withoutPuntdns says what a guest gets while puntdns does not run: the DNS rows of its switch by OVN's own DNS
+// (ovn-nb(5), table DNS), or its server's answer.
 func withoutPuntdns(s *bridge.Server, network *ovn.Network, name, qtype string, server netip.AddrPort, tcp bool) string {
 	onward := "the query goes on to " + server.String()
 	switch {

@@ -17,7 +17,6 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// showStatus is the control.StatusFunc of all bridges.
 func (a *answers) showStatus(ctx context.Context, to *api.Status) {
 	for _, b := range a.bridges.All() {
 		state := b.State()
@@ -32,13 +31,11 @@ func (a *answers) showStatus(ctx context.Context, to *api.Status) {
 	}
 }
 
-// bridgeStatus is the state of one bridge at one time.
 type bridgeStatus struct {
 	*bridge.State
 	bridge *bridge.Bridge
-	// srv is the server that is shown.
-	srv *bridge.Server
-	now time.Time
+	srv    *bridge.Server
+	now    time.Time
 }
 
 func (t *bridgeStatus) status(ctx context.Context) api.Bridge {
@@ -107,16 +104,16 @@ func (t *bridgeStatus) placement() api.Placement {
 
 func (t *bridgeStatus) lease() api.Lease {
 	lifetime := t.srv.Options.Lease
-	l := api.Lease{Seconds: lifetime.Seconds(), BeatSeconds: bridge.Heartbeat(lifetime).Seconds()}
+	l := api.Lease{Seconds: lifetime.Seconds(), HeartbeatSeconds: bridge.Heartbeat(lifetime).Seconds()}
 	if t.Session == nil {
 		return l
 	}
 	f := &t.Session.Flows
 	l.Overdue = f.Overdue
 	if !f.Probed.IsZero() {
-		// The session may be waiting for a switch that hangs, and not have noticed it yet.
+		// The session may not know yet that its switch hangs.
 		ago := t.now.Sub(f.Probed).Seconds()
-		l.LastBeatSecondsAgo, l.Overdue = &ago, l.Overdue || ago > 2*l.BeatSeconds
+		l.LastHeartbeatSecondsAgo, l.Overdue = &ago, l.Overdue || ago > 2*l.HeartbeatSeconds
 	}
 	l.Overdue = l.Overdue && !f.Waiting
 	if !f.Leased.IsZero() && lifetime > 0 {
@@ -126,7 +123,7 @@ func (t *bridgeStatus) lease() api.Lease {
 	return l
 }
 
-// flows shows the flows. counted are the counters of the switch, and err is why there are none.
+// err is why counted is nil.
 func (t *bridgeStatus) flows(counted *bridge.Counters, err error) (f api.Flows) {
 	if t.Session == nil {
 		return f
@@ -152,13 +149,13 @@ func (t *bridgeStatus) guestCounts() (c api.GuestCounts) {
 		return c
 	}
 	c.Served = t.Session.Placed.Guests
-	c.Kept = t.Retained
+	c.Retained = t.Retained
 	c.WithoutAddress = t.Session.List.WithoutResolver()
 	c.Unserved = len(t.Session.Unserved())
 	return c
 }
 
-// problems returns the problems of the bridge, without those that follow from another problem.
+// problems leaves out effects of another problem.
 func (t *bridgeStatus) problems() (all []api.Problem) {
 	add := func(code, text string) {
 		all = append(all, api.Problem{Code: code, About: t.Name, Text: text})
@@ -174,7 +171,6 @@ func (t *bridgeStatus) problems() (all []api.Problem) {
 	return append(all, t.guestProblems()...)
 }
 
-// connectionProblems returns the problems of the switch and of the local database.
 func (t *bridgeStatus) connectionProblems() (all []api.Problem) {
 	add := func(code, text string) {
 		all = append(all, api.Problem{Code: code, About: t.Name, Text: text})
@@ -202,7 +198,6 @@ func (t *bridgeStatus) connectionProblems() (all []api.Problem) {
 	return all
 }
 
-// guestProblems returns the problems of guests.
 func (t *bridgeStatus) guestProblems() (all []api.Problem) {
 	if t.Session == nil || t.Session.Flows.Yielding {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/ports"
 )
 
-// An operator is told of a stall alone, and not of what comes of it.
+// A stall hides its effects.
 func TestTellStalled(t *testing.T) {
 	const stalled = "the switch waits for ovsdb-server"
 	lost := errors.New("connection lost")

@@ -11,7 +11,7 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/watch"
 )
 
-// Queries returns the answer to api.PathWatch: the queries of feed while they come. A reload ends no stream.
+// Queries answers api.PathWatch with the queries of feed as they come, across reloads.
 func Queries(feed *watch.Feed) control.StreamFunc {
 	return func(ctx context.Context, parameters url.Values, send func(...any) error) error {
 		return sendQueries(ctx, feed, parameters, send)
@@ -47,7 +47,7 @@ func sendQueries(ctx context.Context, feed *watch.Feed, parameters url.Values, s
 	}
 }
 
-// Top returns the answer to api.PathTop: who has most of the queries of feed.
+// Top answers api.PathTop with the most frequent queries of feed.
 func Top(feed *watch.Feed) control.StreamFunc {
 	return func(ctx context.Context, parameters url.Values, send func(...any) error) error {
 		return sendTop(ctx, feed, parameters, send)
@@ -63,20 +63,20 @@ func sendTop(ctx context.Context, feed *watch.Feed, parameters url.Values, send 
 	if err := send(); err != nil {
 		return err
 	}
-	drain, tell := time.NewTicker(watch.TopTick), time.NewTicker(top.Interval)
+	drain, report := time.NewTicker(watch.TopTick), time.NewTicker(top.Interval)
 	defer drain.Stop()
-	defer tell.Stop()
-	for told := 0; top.Count == 0 || told < top.Count; {
+	defer report.Stop()
+	for sent := 0; top.Count == 0 || sent < top.Count; {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-drain.C:
 			top.Drain()
-		case <-tell.C:
+		case <-report.C:
 			if err := send(top.Snapshot(time.Now())); err != nil {
 				return err
 			}
-			told++
+			sent++
 		}
 	}
 	return nil

@@ -13,12 +13,11 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/watch"
 )
 
-// A client that does not read for a while is told how many queries were lost meanwhile, and shown the
-// others.
+// A client that stops reading gets the number of lost queries, and the others.
 func TestUnreadStream(t *testing.T) {
 	const port, all = "unread", 20_000 // more than there is room for
 	first, feed := time.Now(), new(watch.Feed)
-	publish := func(n int) { // one a second, so that none is over the rate
+	publish := func(n int) { // one a second stays below the rate
 		feed.Publish(&watch.Event{Port: port, Arrived: first.Add(time.Duration(n) * time.Second)})
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -26,7 +25,7 @@ func TestUnreadStream(t *testing.T) {
 	errTold := errors.New("all is told")
 	shown, lost := uint64(0), uint64(0)
 	err := Queries(feed)(ctx, url.Values{"port": {port}, "rate": {"10000"}}, func(lines ...any) error {
-		if len(lines) == 0 { // it listens now
+		if len(lines) == 0 { // the stream listens
 			publish(0)
 			return nil
 		}
@@ -37,7 +36,7 @@ func TestUnreadStream(t *testing.T) {
 				lost += l.Lost
 			}
 		}
-		if shown == 1 { // the client does not read: send does not return
+		if shown == 1 { // an unread stream: send does not return
 			for n := range all {
 				publish(n + 1)
 			}

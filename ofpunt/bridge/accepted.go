@@ -10,25 +10,22 @@ import (
 	"github.com/puntdns/puntdns/internal/endpoint"
 )
 
-// acceptedTimeout is how long a connection may wait for its session. Open vSwitch itself
-// closes one whose handshake has not ended after 1 s to 8 s (lib/rconn.c), and connects
-// again.
+// acceptedTimeout bounds the wait for a session. Open vSwitch itself closes a connection without a handshake after 1
+// s to 8 s, and reconnects (lib/rconn.c).
 const acceptedTimeout = 5 * time.Second
 
-// acceptKey is where a switch has connected to.
 type acceptKey struct {
 	at  endpoint.Endpoint
 	tls endpoint.TLSFiles
 }
 
-// acceptedConns has the connections that were accepted from switches during the trial of a Corefile, one for
-// each listening endpoint. The sessions of that Corefile take them over.
+// acceptedConns has connections that switches made during the trial of a Corefile, for the sessions of that Corefile.
 type acceptedConns struct {
 	mu sync.Mutex
 	m  map[acceptKey]net.Conn // guarded by mu
 }
 
-// put adds a connection. It closes the connection after acceptedTimeout, unless take has returned it before.
+// put closes conn after acceptedTimeout unless take returned it.
 func (c *acceptedConns) put(k acceptKey, conn net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -49,7 +46,6 @@ func (c *acceptedConns) put(k acceptKey, conn net.Conn) {
 	})
 }
 
-// take removes and returns the connection to an endpoint. It is nil without a connection.
 func (c *acceptedConns) take(k acceptKey) net.Conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -58,7 +54,6 @@ func (c *acceptedConns) take(k acceptKey) net.Conn {
 	return conn
 }
 
-// closeAll closes all connections: the Corefile was refused.
 func (c *acceptedConns) closeAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -4,7 +4,6 @@ package bridge
 
 import "testing"
 
-// Of the random numbers each gives an id that is left to us, and as many give the one as the other.
 func TestControllerID(t *testing.T) {
 	count := make(map[uint16]int)
 	const ids = 1<<16 - 1024

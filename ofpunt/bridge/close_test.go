@@ -13,7 +13,6 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/punttest"
 )
 
-// The TCP connections of the guests are reset before the connection to the switch ends.
 func TestCloseResetsConnections(t *testing.T) {
 	for range 20 {
 		s, peer := pairSession(t, func() {})
@@ -23,7 +22,7 @@ func TestCloseResetsConnections(t *testing.T) {
 		b.ports.Set(v)
 		room := make([]byte, 1<<16)
 		_ = peer.SetReadDeadline(time.Now().Add(20 * time.Second))
-		// segment is the next one to the guest that has the flags, or data if they are 0.
+		// segment returns the next segment with the flags, or with data if 0.
 		segment := func(flags byte) []byte {
 			t.Helper()
 			for {
@@ -48,8 +47,7 @@ func TestCloseResetsConnections(t *testing.T) {
 		}
 		send(7, 0, punttest.SYN, nil)
 		next := binary.BigEndian.Uint32(segment(punttest.SYN | punttest.ACK)[4:]) + 1
-		// A NOTIFY, which is refused without a chain: the answer shows that the connection
-		// has been accepted.
+		// The refusal of this NOTIFY shows that the connection is accepted.
 		query := []byte(punttest.Query)
 		query[2] |= 4 << 3
 		send(8, next, punttest.ACK, append(binary.BigEndian.AppendUint16(nil, uint16(len(query))), query...))
@@ -60,7 +58,7 @@ func TestCloseResetsConnections(t *testing.T) {
 		go func() {
 			defer close(closed)
 			b.close()
-			b.punts = punt.NewIntake(b.puntBridge()) // whose end the session's is, too
+			b.punts = punt.NewIntake(b.puntBridge()) // the session's cleanup closes it
 		}()
 		resets := 0
 		for m := room; ; {

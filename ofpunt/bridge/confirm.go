@@ -11,16 +11,15 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/ports"
 )
 
-// confirm gives the databases the ports that ovn-controller has in the switch, as long as the rows of the
-// databases are the saved rows of the last process (ovndb.Reader.Confirm). The session calls it each time
-// before it plans flows.
+// confirm gives the databases the ports that ovn-controller has in the switch, while their rows are the last process's
+// saved rows. The session calls it before it plans flows.
 func (s *session) confirm(ctx context.Context, srv *Server) error {
 	if srv.Options.Placement != placement.OVN || srv.source == nil || !srv.source.NeedsConfirmation() {
 		return nil
 	}
 	view := s.bridge.ports.View()
 	if view == nil {
-		return nil // whose interface has a port number is not known
+		return nil // the port numbers are unknown
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -32,17 +31,15 @@ func (s *session) confirm(ctx context.Context, srv *Server) error {
 	return nil
 }
 
-// physicalTable is the table in which ovn-controller takes packets in from ports (OVN's lib/lflow.h,
-// OFTABLE_PHY_TO_LOG).
+// physicalTable is OVN's OFTABLE_PHY_TO_LOG (lib/lflow.h): ovn-controller takes in packets there.
 const physicalTable = 0
 
-// bindingsOf returns what flows of that table say of ports, and the interfaces of those in a view.
 func bindingsOf(all []openflow.FlowStats, view *ports.View) (bindings []binding.InPort) {
 	interfaces := make(map[uint32]string, len(view.Interfaces))
 	for i := range view.Interfaces {
 		interfaces[view.Interfaces[i].OFPort] = view.Interfaces[i].IfaceID
 	}
-	delete(interfaces, 0) // those that have no number yet
+	delete(interfaces, 0) // interfaces without a number
 	for i := range all {
 		f := &all[i]
 		datapath, port, ok := openflow.Loaded(f.Instructions, placement.RegInPort)

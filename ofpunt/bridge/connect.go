@@ -17,12 +17,11 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/punt"
 )
 
-// connectTimeout bounds dialling. A handshake that takes longer is reported as failed.
+// connectTimeout bounds dialling. A missing handshake is reported after it.
 const connectTimeout = 5 * time.Second
 
-// connect runs one session, from dialling to its end, and returns why it ended. It calls up
-// when the handshake is done. After errOptions the connection is drained in the background,
-// while another takes its place.
+// connect runs one session, and calls up after the handshake. After errOptions the connection drains in the
+// background.
 func (b *Bridge) connect(ctx context.Context, options *config.Bridge, up func()) error {
 	id := options.ControllerID
 	if id == 0 {
@@ -35,6 +34,7 @@ func (b *Bridge) connect(ctx context.Context, options *config.Bridge, up func())
 	s := newSession(b, conn, id)
 	up()
 	b.conn.Store(conn)
+	b.openings.Store(s.flows)
 
 	live, stop := context.WithCancelCause(ctx)
 	served := make(chan struct{})
@@ -43,7 +43,7 @@ func (b *Bridge) connect(ctx context.Context, options *config.Bridge, up func())
 		stop(conn.Serve(s.handler()))
 	}()
 	err = s.run(live, options)
-	// A request that finds the loss first returns an error that says what the request was for.
+	// A request that sees the loss first returns its own error.
 	if lost := conn.Err(); lost != nil {
 		err = fmt.Errorf("%s: connection lost: %w", options.OpenFlow, lost)
 	}
@@ -52,7 +52,7 @@ func (b *Bridge) connect(ctx context.Context, options *config.Bridge, up func())
 		<-served
 		stop(nil)
 	}
-	// The next connection may be open beside this one if it has another id.
+	// The next connection may be open at the same time if it has another id.
 	next := b.current.Load().Options.ControllerID
 	if errors.Is(err, errOptions) && next != id {
 		b.controllerID = newControllerID()
@@ -63,12 +63,11 @@ func (b *Bridge) connect(ctx context.Context, options *config.Bridge, up func())
 		return err
 	}
 	b.conn.CompareAndSwap(conn, nil)
+	b.openings.CompareAndSwap(s.flows, nil)
 	end()
 	return err
 }
 
-// sayHang puts that a switch hangs in front of the error that has ended its connection: what
-// was under way then says less.
 func sayHang(err error) error {
 	if isHang(err) {
 		return fmt.Errorf("the switch does not answer: %w", err)
@@ -76,20 +75,17 @@ func sayHang(err error) error {
 	return err
 }
 
-// isHang reports whether err is that the switch has not answered in time.
 func isHang(err error) bool {
 	return errors.Is(err, openflow.ErrNoEcho) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// retire drains a session that a reload replaces. Without another session the bridge has no connection after
-// that.
+// retire drains a replaced session. It leaves a newer connection of the bridge.
 func (b *Bridge) retire(ctx context.Context, s *session, options *config.Bridge) {
 	s.drainOld(ctx, options)
 	b.conn.CompareAndSwap(s.conn, nil)
 }
 
-// drainOld leaves the connection open until the punt comes by the new one and the last query has
-// its answer.
+// drainOld waits until the next session has its flows in place and the last query its answer.
 func (s *session) drainOld(ctx context.Context, options *config.Bridge) {
 	ctx, cancel := context.WithTimeout(ctx, max(options.Lease, config.DefaultLease)+punt.DrainTimeout)
 	defer cancel()
@@ -104,11 +100,10 @@ func (s *session) drainOld(ctx context.Context, options *config.Bridge) {
 		case <-t.C:
 		}
 	}
-	_ = s.conn.Barrier(ctx) // the last answers have to reach the switch
+	_ = s.conn.Barrier(ctx) // the last answers must reach the switch
 }
 
-// reach makes the OpenFlow connection: it connects to the switch, or waits until the switch
-// connects. The error is errOptions if the Corefile gives the connection other options meanwhile.
+// reach returns errOptions if a new Corefile changes the connection's options meanwhile.
 func (b *Bridge) reach(ctx context.Context, options *config.Bridge, id uint16) (*openflow.Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -151,11 +146,10 @@ func (b *Bridge) reach(ctx context.Context, options *config.Bridge, id uint16) (
 	}
 }
 
-// shakeHands makes the OpenFlow connection on nc, which leads to e. On a Unix socket it waits for
-// a silent switch until ctx ends, and calls silent once, after patience: the kernel closes the
-// socket when the switch ends. Further connections would fill the backlog of the switch, where
-// ovn-controller needs room. Over a network the switch's host may be gone, so the error comes
-// after patience.
+// shakeHands makes the OpenFlow connection on nc, which leads to e. On a Unix socket it waits for a silent switch,
+// and calls silent once, after patience: the kernel closes the socket when the switch ends, and more connections
+// would fill the switch's backlog, where ovn-controller needs room. Over a network the switch's host may be gone, so
+// shakeHands fails after patience.
 func shakeHands(ctx context.Context, nc net.Conn, e endpoint.Endpoint, id uint16, patience time.Duration, silent func(error)) (*openflow.Conn, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -175,7 +169,6 @@ func shakeHands(ctx context.Context, nc net.Conn, e endpoint.Endpoint, id uint16
 	return conn, nil
 }
 
-// dialOrAccept connects to the switch, or waits until the switch connects.
 func (b *Bridge) dialOrAccept(ctx context.Context, options *config.Bridge) (net.Conn, error) {
 	if nc := b.accepted.take(acceptKey{options.OpenFlow, options.TLS}); nc != nil {
 		return nc, nil
@@ -183,8 +176,7 @@ func (b *Bridge) dialOrAccept(ctx context.Context, options *config.Bridge) (net.
 	return open(ctx, options.OpenFlow, &options.TLS)
 }
 
-// open connects to an endpoint. If the endpoint is to listen, open accepts one connection there. files are
-// the files of the property tls.
+// open dials e, or accepts one connection.
 func open(ctx context.Context, e endpoint.Endpoint, files *endpoint.TLSFiles) (net.Conn, error) {
 	config, err := files.For(e)
 	if err != nil {
@@ -198,7 +190,6 @@ func open(ctx context.Context, e endpoint.Endpoint, files *endpoint.TLSFiles) (n
 	return e.Dial(ctx, config)
 }
 
-// acceptOne listens on the endpoint until one switch has connected.
 func acceptOne(ctx context.Context, e endpoint.Endpoint, config *tls.Config) (net.Conn, error) {
 	l, err := e.Open(ctx, config)
 	if err != nil {
@@ -212,7 +203,7 @@ func acceptOne(ctx context.Context, e endpoint.Endpoint, config *tls.Config) (ne
 	})
 	defer func() {
 		if !stop() {
-			<-closed // Accept returns earlier, when the port is not free yet
+			<-closed // Accept returns before the port is free
 		}
 	}()
 	return l.Accept()

@@ -20,8 +20,6 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/punttest"
 )
 
-// A switch that goes while a request waits for it is told as a lost connection, not as what
-// the request was for.
 func TestConnectionLostDuringRequest(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mgmt")
 	l, err := net.Listen("unix", path)
@@ -56,8 +54,7 @@ func TestConnectionLostDuringRequest(t *testing.T) {
 	}
 }
 
-// A switch that accepts a connection and says nothing is waited for where the kernel says when
-// it ends, on the one connection: each further one would fill its backlog.
+// On a Unix socket one connection waits for a silent switch: more would fill the switch's backlog.
 func TestSilentSwitch(t *testing.T) {
 	for _, tt := range []struct {
 		name, network, address string

@@ -12,33 +12,31 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// counter asks the switch for the counters of the flows of this process. It asks when an operator
-// does, and no more often than countInterval says: on a node with thousands of guests the counters are
-// some megabytes.
+// counter asks the switch for counters when an operator does, as rarely as countInterval says: with thousands of
+// guests the reply has some megabytes.
 type counter struct {
-	// semaphore has one mark while no request runs. The request that has taken the mark uses the fields
-	// below.
+	// semaphore is empty during a request, which alone uses the fields below.
 	semaphore chan struct{}
-	// last are the last counters, and err is why there are none: one of them is nil. They are of
-	// that connection and of the flows with that cookie.
+	// last or err is the last result, by conn, for the flows with cookie. The other is nil.
 	last   *Counters
 	err    error
 	conn   *openflow.Conn
 	cookie uint64
-	// next is when the switch may be asked again.
-	next time.Time
+	next   time.Time
 }
 
-// Counters are what the switch has counted for the flows of this process. They are immutable.
+// Counters are the switch's counters of this process's flows. They are immutable.
 type Counters struct {
-	// At is when the switch has answered. Switch is its description of itself.
+	// At is when the switch answered.
 	At     time.Time
 	Flows  []openflow.FlowStats
 	Switch openflow.Description
-	// PortConfig is the config of each port, by its number, where it is not 0.
+	// PortConfig has configs other than 0, by port number.
 	PortConfig map[uint32]uint32
-	// DroppedARP is as placement.DroppedARP returns it. It is empty with another placement than OVN's.
+	// DroppedARP is placement.DroppedARP, empty without placement ovn.
 	DroppedARP map[placement.Key]uint64
+	// ClosedByACL is nil without egress policies.
+	ClosedByACL placement.ClosedByACL
 }
 
 func newCounter() counter {
@@ -53,9 +51,8 @@ const (
 	failureFactor = 2
 )
 
-// countInterval returns the least time from the begin of a request for the counters to the next one.
-// It grows with the time that the request took. It grows less where the switch gave no answer, since
-// the error is repeated until the next request.
+// countInterval returns the least time between the begins of requests. It is shorter after an error, which is
+// repeated until the next request.
 func countInterval(took time.Duration, answered bool) time.Duration {
 	if answered {
 		return max(minCountTime, countFactor*took)
@@ -65,19 +62,16 @@ func countInterval(took time.Duration, answered bool) time.Duration {
 
 var errNoFlows = errors.New("there is no connection to the switch, or no flow of this process in it")
 
-// countTimeout bounds how long an operator waits for the counters of a switch that is busy.
 const countTimeout = 3 * time.Second
 
-// Count returns what the switch has counted, within countTimeout. It does not end with an operator who gives
-// up: others get the same counters.
+// Count returns the switch's counters, within countTimeout. It ignores the end of ctx: others get the same counters.
 func (b *Bridge) Count(ctx context.Context) (*Counters, error) {
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), countTimeout, errors.New("the switch has not told its counters in "+countTimeout.String()))
 	defer cancel()
 	return b.count(ctx)
 }
 
-// count returns what the switch has counted. It asks by the whole cookie, of which Open vSwitch has
-// an index.
+// count asks by the whole cookie, which Open vSwitch indexes.
 func (b *Bridge) count(ctx context.Context) (*Counters, error) {
 	c := &b.counter
 	select {
@@ -103,6 +97,10 @@ func (b *Bridge) count(ctx context.Context) (*Counters, error) {
 	if err == nil && session.Server.Options.Placement == placement.OVN {
 		arp, err = conn.FlowStats(ctx, openflow.FlowStatsRequest{Table: placement.CheckARPTable})
 	}
+	var closed placement.ClosedByACL
+	if err == nil {
+		closed, err = closedByACL(ctx, conn, session.Server, session.Flows.Pipeline)
+	}
 	var ports []openflow.Port
 	if err == nil {
 		ports, err = conn.PortDescs(ctx)
@@ -110,7 +108,7 @@ func (b *Bridge) count(ctx context.Context) (*Counters, error) {
 	took := time.Since(begun)
 	c.next, c.conn, c.cookie = begun.Add(countInterval(took, err == nil)), conn, cookie
 	if c.last, c.err = nil, sayHang(err); err == nil {
-		c.last = &Counters{At: begun.Add(took), Flows: all, Switch: says, PortConfig: portConfig(ports), DroppedARP: placement.DroppedARP(arp)}
+		c.last = &Counters{At: begun.Add(took), Flows: all, Switch: says, PortConfig: portConfig(ports), DroppedARP: placement.DroppedARP(arp), ClosedByACL: closed}
 	}
 	return c.last, c.err
 }
@@ -125,15 +123,15 @@ func portConfig(ports []openflow.Port) map[uint32]uint32 {
 	return all
 }
 
-// GuestCounters are the counters of one guest.
+// GuestCounters are one guest's counters.
 type GuestCounters struct {
 	Flows              int
 	Queries, Neighbors uint64
-	// LastQuery is when the last query has come. It is zero if none has, or if the switch does not report it.
+	// LastQuery is zero without a query, or if the switch does not report it.
 	LastQuery time.Time
 }
 
-// ByGuest sums the counters up by guest.
+// ByGuest sums counters by guest.
 func (c *Counters) ByGuest(kind placement.Kind) map[placement.Key]*GuestCounters {
 	all := map[placement.Key]*GuestCounters{}
 	for i := range c.Flows {
@@ -162,7 +160,7 @@ func (c *Counters) ByGuest(kind placement.Kind) map[placement.Key]*GuestCounters
 	return all
 }
 
-// Sum sums the counters of all guests up.
+// Sum sums all guests' counters.
 func (c *Counters) Sum(kind placement.Kind, now time.Time) *api.Counted {
 	out := &api.Counted{SecondsAgo: max(0, now.Sub(c.At).Seconds()), Flows: len(c.Flows)}
 	for i := range c.Flows {

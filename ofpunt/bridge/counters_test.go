@@ -21,7 +21,7 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/punttest"
 )
 
-// installed returns the flows of guests as the switch tells them, each with one packet.
+// installed returns guests' flows with one packet each.
 func installed(s *placement.Service, at placement.Pipeline, guests []placement.Key, idle time.Duration) (all []openflow.FlowStats) {
 	mods, lease := s.Private(at)
 	mods = append(mods, lease)
@@ -34,8 +34,6 @@ func installed(s *placement.Service, at placement.Pipeline, guests []placement.K
 	return all
 }
 
-// The counters of each guest are those of its own flows, whatever the placement, and each packet
-// counts once.
 func TestHitsByGuest(t *testing.T) {
 	s := &placement.Service{Addresses: []netip.AddrPort{netip.MustParseAddrPort("169.254.169.254:53"), netip.MustParseAddrPort("[fd00::254]:53")}, Neighbors: true, Cookie: 1}
 	mac := [6]byte{2, 0, 0, 0, 0, 1}
@@ -67,7 +65,7 @@ func TestHitsByGuest(t *testing.T) {
 			if c.EntryPackets != tc.entry || c.PuntPackets != 1 || c.PassedPackets != tc.passed || c.SecondsAgo != 1 || c.Flows != len(h.Flows) {
 				t.Errorf("%+v, want %d from guests", c, tc.entry)
 			}
-			// OpenFlow 1.3 does not tell the time.
+			// OpenFlow 1.3 does not report the time.
 			h.Flows = installed(s, tc.at, tc.guests, -1)
 			for key, g := range h.ByGuest(tc.at.Kind) {
 				if !g.LastQuery.IsZero() {
@@ -78,7 +76,6 @@ func TestHitsByGuest(t *testing.T) {
 	}
 }
 
-// Without a connection there is nothing to count, and who gives up waits no longer.
 func TestCountWithoutSwitch(t *testing.T) {
 	b := &Bridge{counter: newCounter()}
 	if _, err := b.count(t.Context()); err == nil {
@@ -92,8 +89,8 @@ func TestCountWithoutSwitch(t *testing.T) {
 	}
 }
 
-// The switch is asked once a second at most, whether it tells its counters or not, and at once by
-// another connection or of other flows. One who gives up does not spoil it for others.
+// The switch is asked once a second at most, even if it refuses, but at once by another connection or for other
+// flows. An operator who gives up leaves the counters for others.
 func TestCountIsKept(t *testing.T) {
 	const multipart, description, flowStats, refusal = 18, 0, 1, 1
 	for _, refuses := range []bool{false, true} {
@@ -115,7 +112,7 @@ func TestCountIsKept(t *testing.T) {
 								return
 							}
 							kind := binary.BigEndian.Uint16(m[8:])
-							reply := punttest.Message(multipart+1, xid, append(slices.Clone(m[8:10]), make([]byte, 6)...)) // none of them
+							reply := punttest.Message(multipart+1, xid, append(slices.Clone(m[8:10]), make([]byte, 6)...)) // an empty reply
 							switch kind {
 							case description:
 								reply = punttest.Message(multipart+1, xid, append(slices.Clone(m[8:10]), make([]byte, 6+1056)...))
@@ -125,7 +122,7 @@ func TestCountIsKept(t *testing.T) {
 									reply = punttest.Message(refusal, xid, append([]byte{0, 1, 0, 5}, m[:n]...))
 								}
 							}
-							_, _ = peer.Write(reply) // a connection that is gone has no answer
+							_, _ = peer.Write(reply) // the connection may be gone
 						})
 					}
 				})
@@ -169,7 +166,6 @@ func TestCountIsKept(t *testing.T) {
 	}
 }
 
-// The load of requests on a switch is bounded, and an error is not repeated for long.
 func TestCountInterval(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
@@ -188,7 +184,6 @@ func TestCountInterval(t *testing.T) {
 	}
 }
 
-// A switch that has not answered in time is asked again as soon after that as it was waited for.
 func TestCountAfterTimeout(t *testing.T) {
 	conn, peer := punttest.Connect(t)
 	var served sync.WaitGroup

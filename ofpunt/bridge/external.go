@@ -12,18 +12,15 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/ports"
 )
 
-// announcer sends the announcements of external ports that this process serves. Only the goroutine of the
-// session uses it.
+// announcer sends external ports' announcements. Only the session's goroutine uses it.
 type announcer struct {
 	schedule announce.Schedule
-	// external are made of madeOf.
+	// external is made of madeOf.
 	external []announce.Served
 	madeOf   externalInputs
-	// timer fires when the next announcement of schedule is due.
-	timer *time.Timer
+	timer    *time.Timer
 }
 
-// externalInputs is what a list of external ports is made of.
 type externalInputs struct {
 	guests guests.Version
 	view   *ports.View
@@ -35,8 +32,7 @@ func newAnnouncer() announcer {
 	return a
 }
 
-// announce sends the announcements that are due. One that finds no room on the connection is lost,
-// and the next one follows. If the connection has ended, its reader ends the session.
+// announce loses announcements without room on the connection; the next follows.
 func (s *session) announce(now time.Time, srv *Server) {
 	a := &s.announcer
 	due, next := a.schedule.Step(now, s.servedExternal(srv))
@@ -52,8 +48,6 @@ func (s *session) announce(now time.Time, srv *Server) {
 	}
 }
 
-// servedExternal lists the external ports that this process serves. It returns nil while the bridge
-// is not ready or draining, and with another placement than ovn.
 func (s *session) servedExternal(srv *Server) []announce.Served {
 	view := s.bridge.ports.View()
 	if s.bridge.readiness.reason() != "" || s.bridge.draining.Load() || srv.Options.Placement != placement.OVN || view == nil {
@@ -67,9 +61,8 @@ func (s *session) servedExternal(srv *Server) []announce.Served {
 	return a.external
 }
 
-// externalOf lists the guests that are external ports and get answers to ARP requests or neighbour
-// solicitations, with the OpenFlow ports of their localnet ports. A localnet port without an
-// OpenFlow port is left out.
+// externalOf lists external ports that get answers to ARP or neighbour solicitations, with the OpenFlow port of their
+// localnet port.
 func externalOf(l *guests.List, service *placement.Service, view *ports.View) (all []announce.Served) {
 	var numbers map[string]uint32
 	for i := range l.Served {
@@ -87,8 +80,7 @@ func externalOf(l *guests.List, service *placement.Service, view *ports.View) (a
 	return all
 }
 
-// localnetNumbers returns the OpenFlow ports of localnet ports by their names. The list of guests may be of a
-// view before.
+// localnetNumbers needs the current view: the list of guests may be of an earlier one.
 func localnetNumbers(view *ports.View) map[string]uint32 {
 	numbers := map[string]uint32{}
 	for i := range view.Interfaces {

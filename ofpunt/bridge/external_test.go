@@ -23,7 +23,6 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/ports"
 )
 
-// physicalView is a bridge whose localnet port "ln" has the OpenFlow port 9.
 func physicalView() *ports.View {
 	return ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{
 		{UUID: "1", Name: "tap", IfaceID: "vm", OFPort: 5},
@@ -31,8 +30,6 @@ func physicalView() *ports.View {
 	}}, nil)
 }
 
-// An external port is announced only where somebody gets an answer to ARP or a neighbour
-// solicitation, and only at the OpenFlow port of its localnet port.
 func TestExternalOf(t *testing.T) {
 	snapshot := ovntest.External("02:00:00:00:00:11 10.0.0.2", "02:00:00:00:00:12 10.0.0.3 169.254.169.254")
 	at := func(last byte) announce.Served {
@@ -73,8 +70,7 @@ func TestExternalOf(t *testing.T) {
 	}
 }
 
-// A process announces nothing while its flows are not in place, another process has them, or it is
-// about to end.
+// A process announces only while its flows are in place and it does not end.
 func TestAnnounceWhileServing(t *testing.T) {
 	s, peer := pairSession(t, func() {})
 	srv := s.bridge.current.Load()

@@ -22,24 +22,20 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/ports"
 )
 
-// giveLimits has a server give guests their limits by their labels.
 func giveLimits(s *Server, limits []guests.Limit) {
 	s.setRules(func(c *guests.Config) { c.Limits = limits })
 	s.Options.AddRequests(&s.Requests)
 }
 
-// rated is a limit whose rate is that number.
 func rated(label, value string, rate uint32) guests.Limit {
 	return guests.Limit{Name: label + "=" + value, Label: label, Value: value, RateGiven: true, Rate: guests.Rate{PerSecond: rate, Burst: rate}}
 }
 
-// The meter of each guest and its queries go by the same limit, which follows the databases: what
-// OVN says of its port, and which OpenFlow port it has here.
 func TestLimitsOfGuests(t *testing.T) {
 	s := newSouthbound(t, 4, func(s *Server) {
 		giveLimits(s, []guests.Limit{
 			rated("ofpunt/in-port", "3", 3), rated("ofpunt/external-id/neutron:project_id", "p", 5), rated("ofpunt/port", "p1", 7),
-			{Label: "ofpunt/router", Value: "r", Connections: 9}, // above all, and of no rate
+			{Label: "ofpunt/router", Value: "r", Connections: 9}, // above the limit of the whole network, and without a rate
 			rated("ofpunt/network", "11111111-1111-4111-8111-111111111111", 11),
 		})
 	})
@@ -85,15 +81,14 @@ func TestLimitsOfGuests(t *testing.T) {
 	change("p1", `{"external_ids":["map",[["neutron:project_id","q"]]]}`, func(p *ovn.Port) bool { return p.ExternalID("neutron:project_id") == "q" })
 	expect("another port of the project", s.view, 11, 7, 3, 5)
 
-	// p0 and p2 change their OpenFlow ports.
+	// p0 and p2 swap OpenFlow ports.
 	local := s.view.View
 	local.Interfaces = append([]vswitch.Interface(nil), local.Interfaces...)
 	local.Interfaces[0].OFPort, local.Interfaces[2].OFPort = 3, 1
 	expect("other OpenFlow ports", ports.NewView(local, s.view), 3, 7, 11, 5)
 }
 
-// Where no OVN database is read, a key of external_ids is one of the local Interface, whose
-// changes make no view.
+// Without OVN databases external_ids are the local Interface's. Their changes make no view.
 func TestLimitsOfLocalGuests(t *testing.T) {
 	database := ovsdbtest.Start(t, "/usr/share/openvswitch/vswitch.ovsschema")
 	vsctl := func(args string) {

@@ -13,16 +13,14 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/ports"
 )
 
-// localWatch is the goroutine that reads the local Open_vSwitch database: which chassis this
-// node is, and which ports the bridge has. cancel is nil before the first.
+// localWatch is the goroutine that reads the local Open_vSwitch database. cancel is nil before the first.
 type localWatch struct {
 	from   endpoint.Endpoint
 	tls    endpoint.TLSFiles
 	cancel context.CancelFunc
 }
 
-// watchLocal has s follow the local database that its options name. It starts another
-// goroutine only if that is not the one which is read already. The caller holds b.mu.
+// watchLocal starts a goroutine unless the current one reads the same database. The caller holds b.mu.
 func (b *Bridge) watchLocal(ctx context.Context, s *Server) {
 	o := &s.Options
 	if b.local.cancel != nil {
@@ -42,13 +40,12 @@ func (b *Bridge) watchLocal(ctx context.Context, s *Server) {
 	})
 }
 
-// Chassis returns the name of the local chassis.
+// Chassis returns the Corefile's chassis, else the local database's.
 func (s *Server) Chassis(view *ports.View) string {
 	return cmp.Or(s.Options.Chassis, view.Chassis)
 }
 
-// applyView gives the databases of names the local chassis and its ports, unless another bridge reads the
-// databases for another chassis.
+// applyView has no effect while another bridge has another chassis (Conflict).
 func (s *Server) applyView(view *ports.View) {
 	if view == nil || s.source == nil {
 		return
@@ -56,8 +53,7 @@ func (s *Server) applyView(view *ports.View) {
 	s.source.SetLocal(s.Chassis(view), view.IfaceIDs(), s.Options.Grace)
 }
 
-// logChassis logs the name of the chassis if it is another one than before. The caller holds
-// b.mu.
+// The caller of logChassis holds b.mu.
 func (b *Bridge) logChassis(s *Server, view *ports.View) {
 	if view == nil {
 		return
@@ -68,7 +64,6 @@ func (b *Bridge) logChassis(s *Server, view *ports.View) {
 	}
 }
 
-// followLocal reads the local database until ctx ends.
 func (b *Bridge) followLocal(ctx context.Context, o *config.Bridge) error {
 	config, err := o.TLS.For(o.OVSDB)
 	if err != nil {
@@ -82,8 +77,7 @@ func (b *Bridge) followLocal(ctx context.Context, o *config.Bridge) error {
 		}
 		before := b.ports.View()
 		view := ports.NewView(v, before)
-		// First the databases: flows are planned by the view, and a snapshot that does not
-		// know its ports yet must not count as settled.
+		// first, so that no snapshot without the view's ports counts as settled
 		b.current.Load().applyView(view)
 		b.ports.Set(view)
 		b.done.Go(func() { b.awaitDrained(ctx, view) })
@@ -108,13 +102,12 @@ func (b *Bridge) followLocal(ctx context.Context, o *config.Bridge) error {
 	})
 }
 
-// awaitDrained waits until the switch has handed over all packets that it had before the view
-// came, and marks the view drained.
+// awaitDrained waits until the switch has sent all packets from before the view.
 func (b *Bridge) awaitDrained(ctx context.Context, view *ports.View) {
 	if c := b.conn.Load(); c != nil {
 		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 		defer cancel()
-		_ = c.Barrier(ctx) // a connection that is gone brings nothing more
+		_ = c.Barrier(ctx) // a lost connection brings nothing more
 	}
 	view.SetDrained()
 }

@@ -10,12 +10,10 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/guests"
 )
 
-// maxFunctionPorts bounds the ports of a line of the log.
 const maxFunctionPorts = 4
 
-// functionPorts returns, for each network of guests that has ports of network functions (ovn-nb(5)), the names of
-// some of these ports. A query that an ACL sends to such a port is not punted: the query comes back by the
-// function's other port, and only its source address would name the guest.
+// functionPorts returns, by network of guests, some ports of network functions (ovn-nb(5)). A query that an ACL sends
+// there is not punted: it returns from the function's other port, where only its source address would name the guest.
 func functionPorts(snapshot *ovn.Snapshot) map[string]string {
 	all := map[string]string{}
 	for p := range snapshot.Guests() {
@@ -36,14 +34,13 @@ func functionPorts(snapshot *ovn.Snapshot) map[string]string {
 	return all
 }
 
-// reportFunctions logs each network with guests that gets ports of network functions.
 func (s *session) reportFunctions() {
 	if s.flows.Yielding() {
 		return
 	}
 	now := make(map[string]string, len(s.desired.functions))
 	for network := range s.desired.functions {
-		now[network] = "" // other ports of a network are not logged again
+		now[network] = "" // a change of a network's ports is not logged
 	}
 	begun, _ := s.bridge.functions.update(now)
 	for _, network := range begun {

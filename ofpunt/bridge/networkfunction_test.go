@@ -12,15 +12,14 @@ import (
 	"github.com/puntdns/puntdns/internal/testkit"
 )
 
-// A network of guests that gets ports of network functions is logged once until it has none any more, also after
-// a reload.
+// A network is logged once until its ports of functions are gone, also after a reload.
 func TestFunctionNetworks(t *testing.T) {
 	out := testkit.CaptureLog(t)
 	s, _ := pairSession(t, func() {})
 	for _, tc := range []struct {
 		name      string
 		functions []string
-		ports     string // that are named; empty for no line
+		ports     string // the named ports, empty for no line
 	}{
 		{"none", nil, ""},
 		{"two", []string{"f1", "f2"}, `("f1", "f2")`},

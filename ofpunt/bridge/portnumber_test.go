@@ -19,12 +19,11 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/punttest"
 )
 
-// A number that has passed to another port counts once the switch has handed over
-// all that it had before: a packet-in that it had queued is of the port before.
+// A port number's new owner counts once the switch has sent all earlier packets.
 func TestNumberOfAnotherPort(t *testing.T) {
 	s, peer := pairSession(t, func() {})
 	b := s.bridge
-	// Who asks is told whom we take him for.
+	// The answer names the query's guest.
 	b.serve(chainServer(t, func(plugin.Handler) plugin.Handler {
 		return plugin.HandlerFunc(func(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 			m := new(dns.Msg).SetReply(r)
@@ -69,8 +68,6 @@ func TestNumberOfAnotherPort(t *testing.T) {
 			t.Errorf("%s: %s, want %s", step, got, want)
 		}
 	}
-	// drain begins to wait until the switch has handed over the packets that it has queued.
-	// It returns a function that sends the switch's reply.
 	drain := func(v *ports.View) (reply func()) {
 		t.Helper()
 		done := make(chan struct{})
@@ -105,7 +102,7 @@ func TestNumberOfAnotherPort(t *testing.T) {
 	is("the port stands for another guest", "green")
 }
 
-// Of the port status of the switch, only a deletion overrides the local database.
+// Only a deletion overrides the local database.
 func TestPortStatus(t *testing.T) {
 	s, _ := pairSession(t, func() {})
 	owners := &s.bridge.ports

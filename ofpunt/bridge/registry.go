@@ -14,25 +14,22 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/watch"
 )
 
-// Registry has the bridges of a process by name. They outlive the Corefile: a reload leaves connections
-// and flows as they are, and changes which server answers. It is safe for concurrent use.
+// Registry has a process's bridges by name. A reload changes only which server answers, and keeps connections and
+// flows. It is safe for concurrent use.
 type Registry struct {
-	// feed shows the queries of all bridges to those who watch.
-	feed *watch.Feed
-	// accepted has the connections from switches that a trial has accepted.
+	feed     *watch.Feed
 	accepted acceptedConns
 
 	mu sync.Mutex
 	m  map[string]*Bridge // guarded by mu
 }
 
-// NewRegistry returns a registry without a bridge. The bridges publish their queries to feed.
+// NewRegistry returns a registry without bridges. Bridges publish their queries to feed.
 func NewRegistry(feed *watch.Feed) *Registry {
 	return &Registry{feed: feed, m: map[string]*Bridge{}}
 }
 
-// Serve has s, which has chains, answer for its bridge from now on. A bridge that is new connects to its
-// switch.
+// Serve makes s, which has chains, answer for its bridge. A new bridge connects to its switch.
 func (r *Registry) Serve(s *Server) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -44,14 +41,13 @@ func (r *Registry) Serve(s *Server) {
 	b.setServer(s)
 }
 
-// Stop waits for the queries of a server and releases its databases. With last no other server answers for
-// the bridge: first the flows are withdrawn, so that no query comes, or, where another process has the flows,
-// not for much longer. Then the queries in the chains get their answers, and then the connection ends. With
-// keepClosed the switch goes on dropping the packets of closed guests.
-func (r *Registry) Stop(s *Server, last, keepClosed bool) {
+// Stop waits for the queries of s and releases its databases. With last no other server answers for the bridge: Stop
+// first withdraws the flows, and waits for late packets if another process has taken over, and finally closes the
+// connection. keep is [flows.Withdraw.Keep].
+func (r *Registry) Stop(s *Server, last, keep bool) {
 	b := r.Get(s.Options.Name)
 	if b != nil && last {
-		b.withdrawFlows(keepClosed)
+		b.withdrawFlows(keep)
 		b.awaitDatapath()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), punt.DrainTimeout)
@@ -66,14 +62,14 @@ func (r *Registry) Stop(s *Server, last, keepClosed bool) {
 	s.Close()
 }
 
-// Get returns the bridge of that name. It is nil if the process does not serve the bridge.
+// Get returns a bridge, nil if the process does not serve it.
 func (r *Registry) Get(name string) *Bridge {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.m[name]
 }
 
-// All returns the bridges, sorted by their names.
+// All returns the bridges, sorted by name.
 func (r *Registry) All() (all []*Bridge) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,7 +79,7 @@ func (r *Registry) All() (all []*Bridge) {
 	return all
 }
 
-// remove closes a bridge, whose flows have been withdrawn, and forgets it.
+// remove closes a bridge whose flows are withdrawn.
 func (r *Registry) remove(name string) {
 	r.mu.Lock()
 	b := r.m[name]
@@ -94,8 +90,7 @@ func (r *Registry) remove(name string) {
 	}
 }
 
-// NotReady returns why bridges are not served, a line for each that is not, and one if there is no bridge
-// yet.
+// NotReady returns a line for each bridge that is not served, or one line without bridges.
 func (r *Registry) NotReady() (reasons []string) {
 	all := r.All()
 	if len(all) == 0 {
@@ -109,8 +104,7 @@ func (r *Registry) NotReady() (reasons []string) {
 	return reasons
 }
 
-// Collect puts whether bridges are ready into a scrape. That depends on databases and their bindings too,
-// so each scrape asks.
+// Collect reports which bridges are ready. Each scrape asks, since readiness depends on databases and bindings.
 func (r *Registry) Collect(to metricset.Scrape) {
 	for _, b := range r.All() {
 		to.Put(metric.Ready, metricset.Flag(b.whyNotReady() == ""), b.name)

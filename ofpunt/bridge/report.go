@@ -13,21 +13,16 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// reporter turns the reports of package flows on one connection into log lines, metrics and readiness. Only
-// the goroutine of the session uses it.
+// reporter turns reports on one connection into logs, metrics and readiness. Only the session's goroutine uses it.
 type reporter struct {
-	name      string // of the bridge
-	readiness *readiness
-	successor *successor
-	// placed counts the connections that have had their flows in place.
-	placed *atomic.Int64
-	// rateDropped counts packets of guests that the switch has dropped by rate.
-	rateDropped func(map[placement.Key]uint64)
-	// last is the last report of that kind, and metersFailure is why limits are not enforced, empty
-	// if they are.
+	name          string // the bridge's
+	readiness     *readiness
+	successor     *successor
+	placed        *atomic.Int64
+	rateDropped   func(map[placement.Key]uint64)
 	last          flows.Placed
 	metersFailure *string
-	// options are the options of the server whose flows are installed.
+	// options are of the server whose flows are installed.
 	options *config.Bridge
 }
 
@@ -51,7 +46,7 @@ func (r *reporter) report(c flows.Report) {
 		r.placedFlows(c)
 	case flows.Serving:
 		r.readiness.set("")
-		r.successor.gone() // after a reconnection nobody says that it is
+		r.successor.gone() // after a reconnection no TookOver follows
 	case flows.LeaseMissing:
 		r.readiness.set("the punt is not installed in the switch")
 	case flows.Withdrawn:
@@ -71,7 +66,7 @@ func (r *reporter) report(c flows.Report) {
 		r.successor.gone()
 		r.infof("the process that had taken over is gone, taking back")
 	case flows.Lost:
-		r.warningf("%d flows were removed or changed by somebody else", c.Flows)
+		r.warningf("%d flows were removed or changed by another process", c.Flows)
 	case flows.LeaseExpired:
 		metric.LeaseExpiries.WithLabelValues(r.name).Inc()
 		r.warningf("the punt has expired, as it was not renewed in time: no query is punted until it is installed again")
@@ -108,7 +103,6 @@ func (r *reporter) report(c flows.Report) {
 	}
 }
 
-// placedFlows shows that the flows are in place, and logs it where that is new.
 func (r *reporter) placedFlows(p flows.Placed) {
 	r.last = p
 	metric.Flows.WithLabelValues(r.name).Set(float64(p.Flows))
@@ -124,7 +118,6 @@ func (r *reporter) placedFlows(p flows.Placed) {
 	}
 }
 
-// describePlacement says in which table the entry flows are, and for how many guests.
 func (r *reporter) describePlacement(p flows.Placed) string {
 	switch o := r.options; {
 	case o.Placement == placement.OVN && p.Table == 0:

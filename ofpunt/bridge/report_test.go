@@ -13,8 +13,7 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/metric"
 )
 
-// The time of the last renewal moves on when the punt is renewed; with lease 0, when a probe comes
-// back.
+// With lease 0 a returned probe counts as a renewal.
 func TestLeaseRenewedMetric(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

@@ -23,9 +23,8 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/watch"
 )
 
-// pairSession is a session of a bridge with a server without a chain, and the switch's end
-// of its connection. before is called before each packet-in. The punts are of guests that
-// nobody knows, which get an error.
+// pairSession returns a session without a chain, and the switch's end of its connection. before runs before each
+// packet-in. Punts are from unknown guests, which get an error.
 func pairSession(t testing.TB, before func()) (s *session, peer net.Conn) {
 	t.Helper()
 	conn, peer := punttest.Connect(t)
@@ -47,8 +46,7 @@ func pairSession(t testing.TB, before func()) (s *session, peer net.Conn) {
 	return s, peer
 }
 
-// chainServer is a server whose guests are those that the local database tells, with the
-// plugins as its chain.
+// chainServer returns a server with the plugins as its chain, and the local database's guests.
 func chainServer(t testing.TB, plugins ...plugin.Plugin) *Server {
 	t.Helper()
 	c := &dnsserver.Config{Zone: ".", Plugin: plugins}
@@ -69,13 +67,11 @@ func chainServer(t testing.TB, plugins ...plugin.Plugin) *Server {
 	return s
 }
 
-// serve has s answer, without the rest of setServer.
 func (b *Bridge) serve(s *Server) {
 	b.punts.Use(s.queries)
 	b.current.Store(s)
 }
 
-// newTestServer returns a server of a bridge with these options, by a snapshot; nil without databases.
 func newTestServer(o config.Bridge, snapshot *ovn.Snapshot) *Server {
 	s := NewServer(Config{Options: o})
 	s.chains = noChains{}
@@ -85,13 +81,11 @@ func newTestServer(o config.Bridge, snapshot *ovn.Snapshot) *Server {
 	return s
 }
 
-// setRules changes what a server says of guests.
 func (s *Server) setRules(change func(*guests.Config)) {
 	change(&s.Options.Config)
 	s.guests = guests.NewRules(s.Options.Config)
 }
 
-// noChains are no chains.
 type noChains struct{ Chains }
 
 func (noChains) Resumes() bool                { return false }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/puntdns/puntdns/internal/control/api"
+	"github.com/puntdns/puntdns/internal/opening"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/ovn/ovndb"
@@ -19,55 +20,56 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/punt"
 )
 
-// Chains are the compiled server blocks of a bridge.
+// Chains are a bridge's compiled server blocks.
 type Chains interface {
-	// Context returns the context of a query by a punt.
+	// Context returns the context of punted queries.
 	Context() context.Context
-	// Resumes reports whether queries without an answer go on to their destination.
+	// Resumes reports whether unanswered queries continue to their destination.
 	Resumes() bool
-	// Loops returns a warning for each guest of the snapshot, nil for none, that a chain asks.
+	// Loops warns of each guest of the snapshot, which may be nil, that a chain queries.
 	Loops(*ovn.Snapshot) []string
-	// Labels returns the labels of a query. ReportUpstreams adds the upstreams that do not answer to a status.
+	// ReportUpstreams adds dead upstreams to a status.
 	Labels(*origin.Origin) []api.Label
 	ReportUpstreams(to *api.Status)
 }
 
-// Config is what a [Server] is made of.
+// Config configures a [Server].
 type Config struct {
 	Options config.Bridge
-	// Database says what the server reads, if HasDatabase is set. Requests is what its labels and limits
-	// need of that.
+	// Database is valid if HasDatabase. Labels and limits need Requests.
 	HasDatabase bool
 	Database    ovndb.Config
 	Requests    ovndb.Requests
-	// More are what the ovnhosts of all blocks will ask of the databases. Only a trial sets them: it asks
-	// before the plugins do.
+	// Egress is nil without egress policies.
+	Egress   guests.EgressPolicies
+	Openings opening.Settings
+	// More are all ovnhosts' requests, only in a trial: it asks before the plugins do.
 	More []ovndb.Requests
 }
 
-// Server is the part of one Corefile for one bridge: all server blocks that name the bridge.
+// Server is one Corefile's part for one bridge.
 type Server struct {
 	Config
-	// chains are the compiled blocks, and queries takes queries to them. A trial has neither.
+	// A trial has neither.
 	chains  Chains
 	queries *punt.Server
-	// source reads the databases from Open to Close. It is nil without databases.
+	// source is nil before Open, and without databases.
 	source *ovndb.Reader
-	// guests says who is served.
 	guests *guests.Rules
-	// wasSettled is set in a trial if the databases of the server before were settled.
+	// wasSettled is set in a trial if the current server's databases were settled.
 	wasSettled bool
-	// agentBoundNone is why placement neutron serves no guest, nil if it serves one. unboundSeen is set if
-	// the last look found no guest. Only the goroutine of the session uses unboundSeen.
+	// agentBoundNone is why placement neutron serves no guest, else nil. unboundSeen is set if the last look found
+	// none; only the session's goroutine uses it and loggedLoops.
 	agentBoundNone atomic.Pointer[string]
 	unboundSeen    bool
-	// loggedLoops has the warnings that logLoops has logged. Only the goroutine of the session uses it.
-	loggedLoops map[string]bool
+	loggedLoops    map[string]bool
 }
 
-// NewServer returns a server that has no chains yet.
+// NewServer returns a server without chains.
 func NewServer(c Config) *Server {
-	return &Server{Config: c, guests: guests.NewRules(c.Options.Config)}
+	rules := guests.NewRules(c.Options.Config)
+	rules.Egress = c.Egress
+	return &Server{Config: c, guests: rules}
 }
 
 // ServerOf returns a server that reads names, for tests.
@@ -77,21 +79,20 @@ func ServerOf(o config.Bridge, names *ovndb.Reader) *Server {
 	return s
 }
 
-// Answer gives the server its chains, and the server of the queries to them. Call it once, before the server
-// is served.
+// Answer sets the chains. Call it once, before Registry.Serve.
 func (s *Server) Answer(chains Chains, queries *punt.Server) { s.chains, s.queries = chains, queries }
 
-// Chains returns the compiled blocks, and Queries takes queries to them.
+// Chains returns the compiled blocks, Queries the server of their queries.
 func (s *Server) Chains() Chains        { return s.chains }
 func (s *Server) Queries() *punt.Server { return s.queries }
 
-// Guests says who is served.
+// Guests returns the rules of who is served.
 func (s *Server) Guests() *guests.Rules { return s.guests }
 
-// Names reads the databases. It is nil without databases, and before Open.
+// Names is nil before Open, and without databases.
 func (s *Server) Names() *ovndb.Reader { return s.source }
 
-// logLoops warns once of each guest of the snapshot that a forward of the server asks.
+// logLoops warns once of each guest that a forward queries.
 func (s *Server) logLoops(snapshot *ovn.Snapshot) {
 	for _, warning := range s.chains.Loops(snapshot) {
 		if s.loggedLoops[warning] {
@@ -105,10 +106,9 @@ func (s *Server) logLoops(snapshot *ovn.Snapshot) {
 	}
 }
 
-// synced reports whether every database of the server is in sync.
 func (s *Server) synced() bool { return s.source == nil || s.source.Status().Ready() }
 
-// BindingProblem returns a problem with the bindings of this chassis, empty without one.
+// BindingProblem returns a problem with this chassis' bindings, else empty.
 func (s *Server) BindingProblem() string {
 	if err := s.Conflict(); err != nil {
 		return err.Error()
@@ -128,8 +128,7 @@ func (s *Server) BindingProblem() string {
 	return ""
 }
 
-// whyUnsettled says why the guests of a chassis are not known, empty if the databases are still
-// being read.
+// whyUnsettled is empty while the databases are being read.
 func (s *Server) whyUnsettled() string {
 	if !s.synced() {
 		return ""
@@ -137,7 +136,7 @@ func (s *Server) whyUnsettled() string {
 	return s.BindingProblem()
 }
 
-// Snapshot returns what the databases say, nil without databases.
+// Snapshot is nil without databases.
 func (s *Server) Snapshot() *ovn.Snapshot {
 	if s.source == nil {
 		return nil
@@ -145,13 +144,13 @@ func (s *Server) Snapshot() *ovn.Snapshot {
 	return s.source.Snapshot()
 }
 
-// Book returns the guests by a view of the local database.
+// Book returns the guests by a view.
 func (s *Server) Book(view *ports.View) guests.Book { return guests.At(s.guests, s.Snapshot(), view) }
 
-// settled reports whether every guest of the databases is known.
+// settled reports whether all guests are known.
 func (s *Server) settled() bool { return s.source == nil || s.source.Snapshot().Settled }
 
-// Open opens the databases of s, which other servers may share.
+// Open opens the databases, which servers may share.
 func (s *Server) Open() error {
 	if !s.HasDatabase {
 		return nil
@@ -165,23 +164,21 @@ func (s *Server) Open() error {
 	return nil
 }
 
-// Requested returns what the bridge needs of its databases: for the addresses of its guests and the
-// labels of its blocks.
+// Requested returns the bridge's requests to its databases.
 func (s *Server) Requested() ovndb.Requests {
 	r := s.Requests
 	r.DNSServers, r.Gateways = s.Options.DHCP, s.Options.Gateways
 	return r
 }
 
-// Close closes what Open has opened. A query that has outlived the drain still reads the
-// last snapshot.
+// Close closes the databases. A query that outlives the drain still reads the last snapshot.
 func (s *Server) Close() {
 	if s.source != nil {
 		s.source.Close()
 	}
 }
 
-// Conflict returns why the databases can't be read for the chassis of s, nil if they can.
+// Conflict returns why the databases can't be read for the chassis of s, or nil.
 func (s *Server) Conflict() error {
 	if s.source == nil {
 		return nil
@@ -189,7 +186,6 @@ func (s *Server) Conflict() error {
 	return s.source.Conflict()
 }
 
-// drain waits until no query is in the chains, or ctx ends.
 func (s *Server) drain(ctx context.Context) {
 	t := time.NewTicker(5 * time.Millisecond)
 	defer t.Stop()

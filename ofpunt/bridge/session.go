@@ -14,32 +14,27 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/punt"
 )
 
-// requestTimeout bounds a request to the switch. ovs-vswitchd may be busy for a
-// second with other work.
+// ovs-vswitchd may be busy for a second.
 const requestTimeout = 10 * time.Second
 
-// session is one OpenFlow connection to a bridge. Only the goroutine of run uses its fields, except for
-// loggedErrors, which the reader of the connection uses, and punts, which both use.
+// session is one OpenFlow connection to a bridge. Only the goroutine of run uses its fields, but the connection's
+// reader also uses those in handler.
 type session struct {
-	bridge *Bridge
-	tally  *metric.Tally
-	conn   *openflow.Conn
-	// flows installs the flows of the bridge by this connection.
-	flows *flows.Reconciler
-	// punts takes the packet-ins.
-	punts *punt.Channel
-	// desired says which flows there should be; reporter logs and counts what comes of it.
-	desired  desired
-	reporter reporter
-	// announcer announces the resolver addresses in the physical networks of external ports.
+	bridge    *Bridge
+	tally     *metric.Tally
+	conn      *openflow.Conn
+	flows     *flows.Reconciler
+	punts     *punt.Channel
+	desired   desired
+	reporter  reporter
 	announcer announcer
-	// since is when the connection was opened.
-	since time.Time
-	// loggedErrors are the names of the switch's errors that were logged; the reader's.
+	// nextOpen is when reportOpen may ask the switch.
+	nextOpen time.Time
+	since    time.Time
+	// loggedErrors has names of the switch's errors. Only the reader uses it.
 	loggedErrors map[string]bool
 }
 
-// newSession returns the session of a connection whose handshake is done.
 func newSession(b *Bridge, conn *openflow.Conn, controllerID uint16) *session {
 	s := &session{
 		bridge: b, tally: b.tally, conn: conn, since: time.Now(),
@@ -53,11 +48,12 @@ func newSession(b *Bridge, conn *openflow.Conn, controllerID uint16) *session {
 	return s
 }
 
-// handler is what the reader of the connection calls.
+// handler's functions run on the reader's goroutine.
 func (s *session) handler() openflow.Handler {
 	return openflow.Handler{
 		PacketIn:    s.punts.PacketIn,
 		SlowTask:    punt.TaskLasts,
+		Go:          s.bridge.punts.Go,
 		FlowUpdate:  s.flows.FlowUpdate,
 		SwitchError: s.switchError,
 		PortStatus:  s.portStatus,
@@ -65,16 +61,14 @@ func (s *session) handler() openflow.Handler {
 	}
 }
 
-// portStatus records that a port is gone, on the reader's goroutine. The switch gives numbers anew: a packet
-// may come from a port before the local database has the port's new owner.
+// The switch reuses numbers: a packet may come from the next port before the local database has its owner.
 func (s *session) portStatus(p openflow.PortStatus) {
 	if p.Gone {
 		s.bridge.ports.Deleted(p.Port.Number, p.Port.Name)
 	}
 }
 
-// switchError counts an error that is no reply to a request, on the reader's goroutine. A stale
-// resume is one of them: the pipeline has changed meanwhile, and the guest asks again.
+// switchError counts errors that are no reply. A stale resume is one: the pipeline changed, and the guest retries.
 func (s *session) switchError(e *openflow.SwitchError) {
 	metric.SwitchErrors.WithLabelValues(s.bridge.name, e.Name()).Inc()
 	if !s.loggedErrors[e.Name()] {
@@ -83,10 +77,9 @@ func (s *session) switchError(e *openflow.SwitchError) {
 	}
 }
 
-// errOptions ends a session whose connection has other options in the new Corefile.
+// errOptions ends a session whose connection options a reload changes.
 var errOptions = errors.New("the connection's options have changed")
 
-// run keeps the flows in place until the connection or ctx ends, or the options change.
 func (s *session) run(ctx context.Context, options *config.Bridge) error {
 	defer s.flows.Stop()
 	defer s.announcer.timer.Stop()
@@ -121,7 +114,7 @@ func (s *session) run(ctx context.Context, options *config.Bridge) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case w := <-s.bridge.withdraw:
-			err := s.flows.Handle(ctx, flows.Withdraw{KeepClosed: w.keepClosed})
+			err := s.flows.Handle(ctx, flows.Withdraw{Keep: w.keep})
 			s.bridge.zeroFlowMetrics()
 			close(w.gone)
 			if err != nil {
@@ -135,7 +128,9 @@ func (s *session) run(ctx context.Context, options *config.Bridge) error {
 		case <-changedIDs:
 		case <-s.announcer.timer.C:
 		case <-look.C:
-			s.reportUnserved(s.bridge.current.Load()) // srv may have been closed meanwhile
+			srv := s.bridge.current.Load() // srv of above may be closed
+			s.reportUnserved(srv)
+			s.reportOpen(ctx, srv)
 		case <-heartbeat.C:
 			s.reportNobodyServed(s.bridge.current.Load())
 			if err := s.flows.Handle(ctx, flows.Heartbeat{}); err != nil {
@@ -146,7 +141,6 @@ func (s *session) run(ctx context.Context, options *config.Bridge) error {
 	}
 }
 
-// reconcile installs the flows that srv and its snapshot ask for now.
 func (s *session) reconcile(ctx context.Context, srv *Server) error {
 	if s.bridge.draining.Load() {
 		return nil
@@ -161,7 +155,8 @@ func (s *session) reconcile(ctx context.Context, srv *Server) error {
 	if s.flows.Yielding() {
 		s.bridge.zeroFlowMetrics()
 	} else {
-		metric.Kept.WithLabelValues(s.bridge.name).Set(float64(s.bridge.countKept(srv)))
+		metric.Retained.WithLabelValues(s.bridge.name).Set(float64(s.bridge.countRetained(srv)))
+		metric.OpenDestinations.WithLabelValues(s.bridge.name).Set(float64(s.flows.Openings()))
 	}
 	if view != nil && !view.Absent() && srv.settled() {
 		s.bridge.served.set(srv, len(s.desired.guests))
@@ -172,8 +167,7 @@ func (s *session) reconcile(ctx context.Context, srv *Server) error {
 	return err
 }
 
-// drain leaves the connection open after the flows are withdrawn, so that the queries in the
-// chains get their answers.
+// drain keeps the connection open after the withdrawal, so that queries in the chains get answers.
 func (s *session) drain(ctx context.Context) {
 	for {
 		select {

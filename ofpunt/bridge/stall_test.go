@@ -11,7 +11,6 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/punttest"
 )
 
-// The switch and the local database go and come back: when ovsdb-server is the reason.
 func TestStall(t *testing.T) {
 	away := func(err error) func(*stall) { return func(s *stall) { s.away = isAway(err) } }
 	var (
@@ -58,8 +57,7 @@ func TestStall(t *testing.T) {
 	}
 }
 
-// A switch that answers nothing while the local database is away counts as silent long before
-// its connection ends, and as answering as soon as it does.
+// While the local database is away, a switch counts as silent long before its connection ends.
 func TestAskSwitch(t *testing.T) {
 	s, peer := pairSession(t, func() {})
 	b := s.bridge

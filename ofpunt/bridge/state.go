@@ -12,57 +12,50 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/refusals"
 )
 
-// State is what an operator sees of a bridge. To get it waits neither for the session nor for a switch that
-// hangs.
+// State is what operators see of a bridge.
 type State struct {
 	Name string
-	// Server answers for the bridge, and Session is its connection, nil without one. View is nil before the
-	// local database was read.
+	// Session is nil without a connection, View before the local database was read.
 	Server  *Server
 	Session *SessionState
 	View    *ports.View
-	// Waiting is why the bridge is not served, apart from the databases of names, empty if it is. Stalled is
-	// why the switch waits for the local ovsdb-server, empty if it does not.
+	// Waiting is why the bridge is not served, OVN databases aside, Stalled why the switch waits for the local
+	// ovsdb-server; else empty.
 	Waiting, Stalled string
-	// Failure is why there is no connection, nil if there is one or was none yet.
+	// Failure is why there is no connection, nil before the first attempt.
 	Failure error
-	// LocalUp is set while the local database is read. If it is not, LocalFailure is why, nil if it was not
-	// tried yet.
+	// LocalUp is set while the local database is read. LocalFailure is why not, nil before the first attempt.
 	LocalUp      bool
 	LocalFailure error
-	// Retained is how many guests are served for the grace.
+	// Retained counts guests served for the grace.
 	Retained int
-	// InFlight are the queries in the chains, and Connections the TCP connections of guests.
+	// InFlight counts queries in the chains, Connections guests' TCP connections.
 	InFlight, Connections int64
-	// Refusals is what limits refuse guests.
-	Refusals *refusals.Ledger
+	Refusals              *refusals.Ledger
 }
 
-// SessionState is what a session shows an operator. It is immutable: the goroutine of the session replaces
-// it whenever it has looked at its flows.
+// SessionState is what operators see of a session. It is immutable: the session replaces it.
 type SessionState struct {
-	// Since is when the connection was opened.
 	Since        time.Time
 	ControllerID uint16
 	// Version and DatapathID are the switch's.
 	Version    string
 	DatapathID uint64
-	// Server is the server whose guests List has.
+	// List has the guests of Server.
 	Server *Server
 	List   *guests.List
 	// NotHere is [guests.Known.NotHere].
 	NotHere map[string]string
 	Placed  flows.Placed
 	Flows   flows.State
-	// MetersFailure is why limits are not enforced, empty if they are.
+	// MetersFailure is why limits are not enforced, else empty.
 	MetersFailure string
 }
 
-// Unserved returns the logical ports that have an interface and are not served, sorted, without the ones whose type is
-// never a guest.
+// Unserved returns unserved logical ports with an interface, sorted, without types that are never guests.
 func (s *SessionState) Unserved() []string { return unservedOf(s.NotHere) }
 
-// State returns the state of the bridge. It is nil before the bridge has a server.
+// State is nil before the first server. It waits for no session and no hanging switch.
 func (b *Bridge) State() *State {
 	srv := b.current.Load()
 	if srv == nil {
@@ -71,7 +64,7 @@ func (b *Bridge) State() *State {
 	out := &State{
 		Name: b.name, Server: srv, Session: b.state.Load(), View: b.ports.View(),
 		Waiting: b.waiting(), Stalled: b.stall.reason(), LocalUp: b.ports.DatabaseUp(),
-		Retained: b.countKept(srv), InFlight: b.punts.InFlight(), Connections: int64(b.punts.Connections()), Refusals: &b.refusals,
+		Retained: b.countRetained(srv), InFlight: b.punts.InFlight(), Connections: int64(b.punts.Connections()), Refusals: &b.refusals,
 	}
 	if err := b.failure.Load(); err != nil {
 		out.Failure = *err
@@ -80,12 +73,11 @@ func (b *Bridge) State() *State {
 		out.LocalFailure = *err
 	}
 	if out.Session != nil && b.conn.Load() == nil {
-		out.Session = nil // it ends
+		out.Session = nil // the session is ending
 	}
 	return out
 }
 
-// showEnd shows that there is no session any more, and why.
 func (b *Bridge) showEnd(err error) {
 	b.state.Store(nil)
 	if err != nil {
@@ -93,7 +85,6 @@ func (b *Bridge) showEnd(err error) {
 	}
 }
 
-// show replaces what the session shows an operator.
 func (s *session) show(srv *Server) {
 	b := s.bridge
 	next := &SessionState{

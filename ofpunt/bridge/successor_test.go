@@ -10,14 +10,11 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/flows"
 )
 
-// A process that is to end stays for what the switch may punt to it after another one has taken
-// over, and as long as it does.
 func TestLinger(t *testing.T) {
 	takenOver := time.Unix(1_700_000_000, 0)
 	for _, tt := range []struct {
 		name string
-		// now is after the other process has taken over, and arrived is when the last packet came;
-		// negative for none.
+		// since the takeover; arrived is the last packet's, negative for none
 		now, arrived time.Duration
 		over         bool
 	}{
@@ -39,11 +36,10 @@ func TestLinger(t *testing.T) {
 	}
 }
 
-// It waits for as long as packets come, and not for ever.
 func TestLingerAwait(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		// every is how often a packet comes until the time of last.
+		// A packet comes every interval until last.
 		every, last time.Duration
 		want        time.Duration
 		late        uint64
@@ -68,7 +64,6 @@ func TestLingerAwait(t *testing.T) {
 	}
 }
 
-// What package flows reports tells whether another process has the flows.
 func TestSuccessor(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

@@ -21,23 +21,20 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/ports"
 )
 
-// trialTimeout bounds how long a reload waits for databases and switches that are
-// new to it.
+// trialTimeout bounds a reload's wait for new databases and switches.
 const trialTimeout = 10 * time.Second
 
-// What a trial fails with.
 var (
 	errProcessEnds = errors.New("the process ends")
 	errNoSwitch    = errors.New("no switch has connected")
-	errNotRead     = errors.New("the databases have not told everything")
+	errNotRead     = errors.New("the databases have not sent everything")
 )
 
-// Try returns an error unless the servers, one for each bridge of a new Corefile, would keep what works now:
-// a reload must not lose answers. If the current server has read its databases completely, or is connected to
-// its switch, the new server has to be able to do so too. If a connected bridge has no server any more, a
-// bridge that is new has to exist. Try tries all servers at once, for trialTimeout at most.
+// Try returns an error if the servers, one for each bridge of a new Corefile, would lose what works now. They must
+// read databases, and connect to switches, as the current servers do. If a connected bridge loses its server, new
+// bridges must exist. Try takes trialTimeout at most.
 //
-// What was opened stays open until release is called, so that the servers of the Corefile share it.
+// The databases stay open until release is called, so that the Corefile's servers share them.
 func (r *Registry) Try(ctx context.Context, servers []*Server) (release func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, trialTimeout)
 	defer cancel()
@@ -59,8 +56,7 @@ func (r *Registry) Try(ctx context.Context, servers []*Server) (release func(), 
 	return release, nil
 }
 
-// trialLog is the log of a database that a trial opens. It marks each line, until the trial is over and the
-// servers of the Corefile share the database.
+// trialLog marks log lines of databases until their trial is over.
 type trialLog struct {
 	ovndb.Logger
 	over *atomic.Bool
@@ -73,18 +69,16 @@ func (l trialLog) mark() string {
 	return "trial of the reload: "
 }
 
-// Infof implements ovn.Logger.
+// Infof implements ovndb.Logger.
 func (l trialLog) Infof(format string, args ...any) { l.Logger.Infof(l.mark()+format, args...) }
 
-// Warningf implements ovn.Logger.
+// Warningf implements ovndb.Logger.
 func (l trialLog) Warningf(format string, args ...any) { l.Logger.Warningf(l.mark()+format, args...) }
 
-// tryAll tries the servers side by side, and returns the error of the first that has
-// one.
 func (r *Registry) tryAll(ctx context.Context, servers []*Server, dropped string) error {
 	for _, s := range servers {
 		if b := r.Get(s.Options.Name); b != nil {
-			// Before any server asks for more, perhaps of the databases of another bridge.
+			// before any server requests more, perhaps of another bridge's databases
 			s.wasSettled = b.current.Load().settled()
 		}
 	}
@@ -102,8 +96,7 @@ func (r *Registry) tryAll(ctx context.Context, servers []*Server, dropped string
 	return nil
 }
 
-// try opens the databases of s and waits until they have been read, and connects to the switch
-// and the local database. dropped is as droppedBridge returns it.
+// try takes the result of Registry.dropped.
 func (r *Registry) try(ctx context.Context, s *Server, dropped string) error {
 	b := r.Get(s.Options.Name)
 	if b == nil && dropped == "" {
@@ -124,7 +117,6 @@ func (r *Registry) try(ctx context.Context, s *Server, dropped string) error {
 	return err
 }
 
-// tryReplacement returns an error unless s can keep what works with the current server of b.
 func (r *Registry) tryReplacement(ctx context.Context, s *Server, b *Bridge) error {
 	current := b.current.Load()
 	for _, r := range s.More {
@@ -137,7 +129,7 @@ func (r *Registry) tryReplacement(ctx context.Context, s *Server, b *Bridge) err
 	known, view := true, b.ports.View()
 	if !shared {
 		told = b.awaitSettled(ctx, s)
-		// Without its chassis nothing is settled. That there is more to read is no reason then.
+		// Without its chassis nothing is settled, so unread rows are not the reason.
 		if !told && s.wasSettled && s.source != nil && view != nil {
 			has, sure := s.source.HasChassis(s.Chassis(view))
 			known = has || !sure
@@ -167,10 +159,9 @@ func (r *Registry) tryReplacement(ctx context.Context, s *Server, b *Bridge) err
 	return nil
 }
 
-// awaitRequested waits until the databases, which serve the current Corefile as well, have sent
-// what s requests of them, or ctx ends. If they were not settled before, only the request
-// counts. A settled snapshot alone is not enough: a guest may have no router scope in it. It
-// reports whether they have.
+// awaitRequested reports whether the databases, which the current Corefile shares, have sent what s requests. If they
+// were not settled before, only the request counts. A settled snapshot alone is not enough: a guest may lack its
+// router scope.
 func (s *Server) awaitRequested(ctx context.Context) bool {
 	routers := slices.ContainsFunc(s.More, func(r ovndb.Requests) bool { return r.Routers })
 	return s.awaitSnapshot(ctx, func(now *ovn.Snapshot) bool {
@@ -178,8 +169,7 @@ func (s *Server) awaitRequested(ctx context.Context) bool {
 	})
 }
 
-// awaitChassis reports whether the databases have a chassis by the time that ctx ends. It does
-// not claim that chassis, since the current server is served from the same databases.
+// awaitChassis does not set the chassis: the current server uses the same databases.
 func (s *Server) awaitChassis(ctx context.Context, name string) bool {
 	t := time.NewTicker(50 * time.Millisecond)
 	defer t.Stop()
@@ -195,8 +185,8 @@ func (s *Server) awaitChassis(ctx context.Context, name string) bool {
 	}
 }
 
-// AwaitDatabases waits until the databases of s are read, if the databases of the current server are read.
-// After a trial only networks can be missing that plugins have asked for since.
+// AwaitDatabases waits until the databases of s are read, if the current server's are. After a trial they lack only
+// networks that plugins requested since.
 func (r *Registry) AwaitDatabases(s *Server) {
 	b := r.Get(s.Options.Name)
 	if b == nil || !b.current.Load().settled() {
@@ -207,8 +197,7 @@ func (r *Registry) AwaitDatabases(s *Server) {
 	b.awaitSettled(ctx, s)
 }
 
-// tryEndpoints tries the switch and the local database, where they are other ones than those
-// that b is connected to now.
+// tryEndpoints tries the switch and the local database, if they are connected and their endpoint or TLS files change.
 func (r *Registry) tryEndpoints(ctx context.Context, s *Server, b *Bridge) error {
 	o, was := &s.Options, &b.current.Load().Options
 	for _, local := range []struct {
@@ -223,7 +212,7 @@ func (r *Registry) tryEndpoints(ctx context.Context, s *Server, b *Bridge) error
 			continue
 		}
 		if local.e.Listen && local.was.Listen && portOf(local.e) == portOf(local.was) {
-			continue // the switch connects again only once its current connection ends
+			continue // the switch connects again only after its current connection ends
 		}
 		if err := r.tryEndpoint(ctx, o, local.e); err != nil {
 			return fmt.Errorf("ofpunt %s: %s: %w; expected one that can be reached, as that of the Corefile before is", o.Name, local.property, err)
@@ -237,8 +226,7 @@ func portOf(e endpoint.Endpoint) string {
 	return port
 }
 
-// tryEndpoint returns an error unless it can connect to e, or e connects. A connection that was
-// accepted is left to the next session: the switch would not connect again for seconds.
+// tryEndpoint leaves an accepted connection to the next session: the switch would not reconnect for seconds.
 func (r *Registry) tryEndpoint(ctx context.Context, o *config.Bridge, e endpoint.Endpoint) error {
 	conn, err := open(ctx, e, &o.TLS)
 	switch {
@@ -254,7 +242,7 @@ func (r *Registry) tryEndpoint(ctx context.Context, o *config.Bridge, e endpoint
 	return nil
 }
 
-// dropped returns the name of a connected bridge that none of the servers is for, empty without one.
+// dropped returns a connected bridge without a server, else empty.
 func (r *Registry) dropped(servers []*Server) (bridge string) {
 	for _, b := range r.All() {
 		if slices.ContainsFunc(servers, func(s *Server) bool { return s.Options.Name == b.name }) || b.conn.Load() == nil {
@@ -267,8 +255,7 @@ func (r *Registry) dropped(servers []*Server) (bridge string) {
 	return ""
 }
 
-// tryNewBridge returns an error unless the bridge of s, which is new, has its socket and is in
-// the local database.
+// tryNewBridge returns an error unless the bridge has its socket and is in the local database.
 func (r *Registry) tryNewBridge(ctx context.Context, s *Server, dropped string) error {
 	o := &s.Options
 	expected := fmt.Sprintf("expected a bridge that is there, as %s of the Corefile before is", dropped)
@@ -289,7 +276,7 @@ func (r *Registry) tryNewBridge(ctx context.Context, s *Server, dropped string) 
 	switch {
 	case unread != nil:
 		err = unread
-	case view == nil: // ctx has ended before either
+	case view == nil: // ctx has ended
 	case view.Absent():
 		return fmt.Errorf("ofpunt %s: the local Open_vSwitch database has no bridge of this name; %s", o.Name, expected)
 	default:

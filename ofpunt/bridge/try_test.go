@@ -31,7 +31,6 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/watch"
 )
 
-// connectedBridges returns bridges with connections.
 func connectedBridges(t *testing.T, names ...string) *Registry {
 	t.Helper()
 	bridges := NewRegistry(new(watch.Feed))
@@ -45,12 +44,11 @@ func connectedBridges(t *testing.T, names ...string) *Registry {
 	return bridges
 }
 
-// listened has the addresses that listening has returned: the kernel may choose a free port twice.
-// Its tests are not parallel.
+// listened has listening's addresses: the kernel may choose a free port twice. Its tests are not parallel.
 var listened = map[string]bool{}
 
-// listening returns a server that listens for its switch on a free port, and the address. The IP address is
-// of this process alone, so that no other takes the port.
+// listening returns a server that listens for its switch on a free port. The IP address is this process's alone, so
+// that no other process takes the port.
 func listening(t *testing.T, bridge string) (*Server, string) {
 	t.Helper()
 	pid := os.Getpid()
@@ -68,8 +66,7 @@ func listening(t *testing.T, bridge string) (*Server, string) {
 	return newTestServer(o, nil), ln.Addr().String()
 }
 
-// The bridges of a Corefile are tried side by side, and connections that are accepted in the
-// trial are there for the sessions.
+// Servers are tried at once, and sessions get the connections that the trial accepted.
 func TestTrySideBySide(t *testing.T) {
 	bridges := connectedBridges(t, "br-a", "br-b")
 	a, atA := listening(t, "br-a")
@@ -114,14 +111,12 @@ func TestTryNoSwitchConnects(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "ofpunt br-a: openflow: ptcp:") || !errors.Is(err, errNoSwitch) {
 		t.Errorf("%v", err)
 	}
-	// Its port is free again.
 	ln, err := net.Listen("tcp", at)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ln.Close()
 
-	// A trial ends with the process.
 	ctx, cancel = context.WithCancel(t.Context())
 	cancel()
 	if err := bridges.tryAll(ctx, []*Server{s}, ""); !errors.Is(err, errProcessEnds) {
@@ -129,8 +124,7 @@ func TestTryNoSwitchConnects(t *testing.T) {
 	}
 }
 
-// An endpoint is tried if it is new and there is a connection to lose. A switch that is
-// connected does not connect once more.
+// A connected switch does not connect again.
 func TestTryEndpoint(t *testing.T) {
 	dir := t.TempDir()
 	unix := func(name string) endpoint.Endpoint {
@@ -144,9 +138,9 @@ func TestTryEndpoint(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		was, e endpoint.Endpoint
-		alone  bool   // nothing is connected
-		key    string // is another one
-		want   error  // nil if it is not tried
+		alone  bool   // no connection
+		key    string // a new TLS key
+		want   error  // nil if not tried
 	}{
 		{"the same", unix("mgmt"), unix("mgmt"), false, "", nil},
 		{"the same with another key", unix("mgmt"), unix("mgmt"), false, "key.pem", fs.ErrNotExist},
@@ -180,8 +174,7 @@ func TestTryEndpoint(t *testing.T) {
 	}
 }
 
-// A Corefile that reads the databases of the one before, and requests more of them, is in its
-// trial until they have told that. The guests are served meanwhile.
+// A trial waits for what the Corefile requests beyond the current one. Guests are served meanwhile.
 func TestTryAwaitsRequested(t *testing.T) {
 	s := newSouthbound(t, 3)
 	bridges := connectedBridges(t, "br-desired")
@@ -217,8 +210,7 @@ func TestTryAwaitsRequested(t *testing.T) {
 	}
 }
 
-// Guests that are kept while Southbound is empty have their scopes when a reload to scope
-// router has passed its trial.
+// Retained guests have router scopes after the trial, though Southbound is empty.
 func TestTryWhileKept(t *testing.T) {
 	s := newSouthbound(t, 3)
 	var ops []any
@@ -241,8 +233,8 @@ func TestTryWhileKept(t *testing.T) {
 	}
 }
 
-// Two bridges read the same databases, and one of them asks for more in an outage. The other
-// is measured by what its server knew before that.
+// Two bridges share databases, and one requests more in an outage. The other is measured by its server's earlier
+// state.
 func TestTrySharedDatabases(t *testing.T) {
 	s := newSouthbound(t, 3)
 	bridges := connectedBridges(t, "br-a", "br-b")
@@ -271,8 +263,7 @@ func TestTrySharedDatabases(t *testing.T) {
 	}
 }
 
-// The chassis that Southbound does not have is the reason, though the Corefile adds a database
-// and there is more to read.
+// An unknown chassis is the reason, even if a new database is unread.
 func TestTryUnknownChassisWithMore(t *testing.T) {
 	s := newSouthbound(t, 3)
 	bridges := connectedBridges(t, "br-desired")
@@ -305,13 +296,11 @@ func TestTryUnknownChassisWithMore(t *testing.T) {
 	}
 }
 
-// isTried reports whether each database is in sync, or can't be.
 func isTried(s ovndb.Status) bool {
 	return !slices.ContainsFunc(s, func(d ovndb.DatabaseStatus) bool { return !d.Synced && d.Err == nil })
 }
 
-// A snapshot that was enough counts, though another server asks for more of the same
-// databases before the rest of the trial is over.
+// A snapshot that was enough counts, even if another server then requests more.
 func TestAwaitSnapshot(t *testing.T) {
 	s := newSouthbound(t, 3)
 	s.database.Stop(t)
@@ -325,8 +314,7 @@ func TestAwaitSnapshot(t *testing.T) {
 	}
 }
 
-// A session that a reload has replaced leaves no closed connection to the bridge when
-// none has taken its place.
+// A replaced session does not leave its closed connection to the bridge.
 func TestRetiredConnection(t *testing.T) {
 	conn, _ := punttest.Connect(t)
 	served := make(chan error, 1)
@@ -352,7 +340,6 @@ func TestRetiredConnection(t *testing.T) {
 	}
 }
 
-// What a database says is marked as long as only a trial has it.
 func TestTrialLog(t *testing.T) {
 	var said testkit.Lines
 	l := trialLog{&said, new(atomic.Bool)}

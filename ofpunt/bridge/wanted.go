@@ -13,18 +13,16 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/ports"
 )
 
-// desired makes the Want of package flows from the Corefile and the databases. A changed record changes no
-// flow, so desired lists the guests again only for another version. Only the goroutine of the session uses
-// it.
+// desired makes package flows' Want. It lists guests again only for a new version: a changed DNS record changes no
+// flow. Only the session's goroutine uses it.
 type desired struct {
 	controllerID uint16
-	// list has the guests of version, none before the first. guests is what the switch needs for their flows.
-	version guests.Version
-	list    *guests.List
-	guests  []flows.Guest
-	// functions has, by network, the ports of network functions.
+	// list has version's guests, none at first; guests has what their flows need.
+	version   guests.Version
+	list      *guests.List
+	guests    []flows.Guest
 	functions map[string]string
-	// networks are the networks of the guests if metrics count by network, else nil.
+	// networks is nil unless metrics count by network.
 	networks map[metric.Network]struct{}
 }
 
@@ -32,13 +30,13 @@ func newDesired(controllerID uint16) desired {
 	return desired{controllerID: controllerID, list: new(guests.List)}
 }
 
-// want returns what should be installed for srv now. view is nil as long as the local database has
-// not been read.
+// want's view is nil before the local database was read.
 func (d *desired) want(srv *Server, view *ports.View) *flows.Want {
 	o := &srv.Options
 	w := &flows.Want{
 		Kind: o.Placement, Table: o.Table, Priority: o.Priority,
-		Service: srv.service(d.controllerID),
+		Service:     srv.service(d.controllerID),
+		MaxOpenings: srv.Openings.Most, MaxNetworkOpenings: srv.Openings.MostOfNetwork, OpeningGrace: srv.Openings.Grace,
 		Limited: o.Metered(), Heartbeat: Heartbeat(o.Lease),
 		Settled: true, Unsynced: !srv.synced(),
 	}
@@ -51,8 +49,7 @@ func (d *desired) want(srv *Server, view *ports.View) *flows.Want {
 	}
 	switch {
 	case view == nil:
-		// The databases may know the guests a moment before the bridge is known to be
-		// there.
+		// The databases may know guests before the local database has the bridge.
 		w.Unready = "the local Open_vSwitch database has not been read"
 		return w
 	case view.Absent():
@@ -65,7 +62,7 @@ func (d *desired) want(srv *Server, view *ports.View) *flows.Want {
 	}
 	if o.Placement == placement.OVN {
 		if tableID, cookies, ok := snapshot.DNSStage(); ok {
-			w.Stage = flows.Stage{TableID: tableID, Cookies: cookies}
+			w.Stage = flows.Stage{TableID: tableID, Cookies: cookies, StatefulID: snapshot.StatefulTable()}
 		}
 	}
 	book := guests.At(srv.guests, snapshot, view)
@@ -85,7 +82,6 @@ func (d *desired) want(srv *Server, view *ports.View) *flows.Want {
 	return w
 }
 
-// flowsOf returns what the switch has to know of the guests.
 func flowsOf(l *guests.List) []flows.Guest {
 	all := make([]flows.Guest, len(l.Served))
 	for i := range l.Served {
@@ -98,7 +94,6 @@ func flowsOf(l *guests.List) []flows.Guest {
 	return all
 }
 
-// networksOf returns the networks of the guests.
 func networksOf(l *guests.List) map[metric.Network]struct{} {
 	all := make(map[metric.Network]struct{})
 	for i := range l.Served {
@@ -108,7 +103,6 @@ func networksOf(l *guests.List) map[metric.Network]struct{} {
 	return all
 }
 
-// service says what the flows of this server should do.
 func (srv *Server) service(controllerID uint16) placement.Service {
 	return placement.Service{
 		Addresses:    srv.Options.Resolvers,
@@ -117,11 +111,11 @@ func (srv *Server) service(controllerID uint16) placement.Service {
 		Resumable:    srv.chains.Resumes(),
 		ControllerID: controllerID,
 		Lease:        uint16(srv.Options.Lease / time.Second),
+		EgressBit:    srv.Openings.Bit,
 	}
 }
 
-// Heartbeat returns the time between two heartbeats for a punt of that lifetime. One that lasts for
-// good (0) is probed as often as one of the default lifetime.
+// Heartbeat returns the time between heartbeats. Lifetime 0, without an end, has the default's.
 func Heartbeat(lifetime time.Duration) time.Duration {
 	if lifetime == 0 {
 		lifetime = config.DefaultLease

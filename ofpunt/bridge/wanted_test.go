@@ -29,8 +29,7 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/ports"
 )
 
-// southbound is a database with n guests of one network and one record, the server that
-// reads it, and the bridge as the local database has it.
+// southbound is a database with n guests of one network and one record, its server, and the local database's view.
 type southbound struct {
 	t        testing.TB
 	database *ovsdbtest.Server
@@ -39,7 +38,6 @@ type southbound struct {
 	records  int
 }
 
-// change changes the server before it opens the database.
 func newSouthbound(t testing.TB, n int, change ...func(*Server)) *southbound {
 	s := &southbound{t: t, database: ovsdbtest.Start(t, "/usr/share/ovn/ovn-sb.ovsschema")}
 	ops := []any{
@@ -79,13 +77,11 @@ func countGuests(s *ovn.Snapshot) (n int) {
 	return n
 }
 
-// until waits for a snapshot.
 func (s *southbound) until(right func(*ovn.Snapshot) bool) {
 	s.t.Helper()
 	testkit.OnChange(s.t, s.server.source, "a snapshot", func() bool { return right(s.server.source.Snapshot()) })
 }
 
-// change changes a record.
 func (s *southbound) change() {
 	s.t.Helper()
 	s.records++
@@ -94,13 +90,12 @@ func (s *southbound) change() {
 	s.until(func(now *ovn.Snapshot) bool { return now != before })
 }
 
-// A record that changes leaves the guests as they are listed. An address that a port of
-// their network gets has them listed anew.
+// A changed record leaves the list of guests, a port's new address renews it.
 func TestDesiredAfterChange(t *testing.T) {
 	data := ovntest.NetworkA(3)
 	made, _ := ovn.NewPorts(data)
 	network := ovn.NetworkData{ID: data.Network, Name: data.Switch, Ports: made}
-	snapshot := new(ovn.Snapshot).Edit().Put(ovn.NewNetwork(network)).SetStage(22, []uint32{5}).Done()
+	snapshot := new(ovn.Snapshot).Edit().Put(ovn.NewNetwork(network)).SetStage(ovn.Stage{Table: 22, Cookies: []uint32{5}}).Done()
 	snapshot.Settled = true
 	srv, view := newTestServer(config.Default("br-desired"), nil), ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{UUID: "1", Name: "tap"}}}, nil)
 	var d desired
@@ -128,7 +123,6 @@ func TestDesiredAfterChange(t *testing.T) {
 	golden.Check(t, fmt.Sprintf("not read: %s\nno bridge: %s", d.want(srv, nil).Unready, d.want(srv, ports.NewView(vswitch.View{}, nil)).Unready))
 }
 
-// obedientSwitch refuses nothing, and has OVN's DNS stage where it is looked for.
 type obedientSwitch struct{ flows.Switch }
 
 func (obedientSwitch) MonitorFlows(context.Context, uint32, uint8) error      { return nil }
@@ -141,9 +135,8 @@ func (obedientSwitch) FlowStats(_ context.Context, r openflow.FlowStatsRequest) 
 	return []openflow.FlowStats{{Table: 30, Cookie: r.Cookie}}, nil
 }
 
-// BenchmarkRecordChanged is what a changed record costs a session, from the snapshot to the
-// decision that nothing is to be done: the same for many guests as for few. What the
-// database takes is not in ns/reconcile.
+// BenchmarkRecordChanged measures a session's work for a changed record: the same for many guests as for few.
+// ns/reconcile excludes the database.
 func BenchmarkRecordChanged(b *testing.B) {
 	for _, n := range []int{20, 1000} {
 		b.Run(fmt.Sprintf("%d guests", n), func(b *testing.B) {
@@ -174,7 +167,6 @@ func BenchmarkRecordChanged(b *testing.B) {
 	}
 }
 
-// With metrics by network the networks are those of guests, and of no other port.
 func TestNetworksOfGuests(t *testing.T) {
 	view := ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{
 		{Name: "a", OFPort: 1, IfaceID: "a", NetworkID: "red"}, {Name: "b", OFPort: 2, IfaceID: "b", NetworkID: "red"},

@@ -21,9 +21,8 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/watch"
 )
 
-// The last server of a bridge waits for the queries in its chains, then until the switch
-// has processed their answers, and only then ends the connection: what is queued would be lost
-// with it.
+// The last server waits for the queries in its chains, then until the switch has processed their answers, and then
+// ends the connection: queued answers would be lost with it.
 func TestShutDownDeliversLastAnswers(t *testing.T) {
 	const (
 		packetOut, barrier = 13, 20
@@ -31,8 +30,7 @@ func TestShutDownDeliversLastAnswers(t *testing.T) {
 	conn, peer := punttest.Connect(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	// The chain has one query when the flows are gone. Were the switch asked before there is
-	// an answer, that would be at once.
+	// A barrier before the answer would close asked at once.
 	inChain, asked := make(chan struct{}), make(chan struct{})
 	srv := chainServer(t, func(plugin.Handler) plugin.Handler {
 		return plugin.HandlerFunc(func(_ context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {

@@ -16,7 +16,7 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// replacedSwitch has the punt of a process that was started in the far future.
+// replacedSwitch has the punt of a process started in the far future.
 type replacedSwitch struct {
 	flows.Switch
 	update func(openflow.FlowUpdate)
@@ -32,11 +32,10 @@ func (s *replacedSwitch) MonitorFlows(context.Context, uint32, uint8) error {
 
 func (*replacedSwitch) Barrier(context.Context) error { return nil }
 
-// A process that yields has no guests in its metrics, so a sum over the processes counts each
-// guest once.
+// A yielding process has no guests in its metrics, so a sum over processes counts each guest once.
 func TestYieldInMetrics(t *testing.T) {
 	s, _ := pairSession(t, func() {})
-	gauges := []*prometheus.GaugeVec{metric.Flows, metric.Guests, metric.Kept, metric.Unserved}
+	gauges := []*prometheus.GaugeVec{metric.Flows, metric.Guests, metric.Retained, metric.Unserved}
 	for _, g := range gauges {
 		g.WithLabelValues(s.bridge.name).Set(3)
 	}

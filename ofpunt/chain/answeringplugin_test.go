@@ -17,7 +17,6 @@ import (
 	"github.com/puntdns/puntdns/internal/testkit"
 )
 
-// pluginsCounted returns the values of the label plugin that coredns_dns_responses_total has for a server.
 func pluginsCounted(t *testing.T, server string) (all []string) {
 	t.Helper()
 	for _, s := range testkit.Gather(t, prometheus.DefaultGatherer) {
@@ -29,8 +28,7 @@ func pluginsCounted(t *testing.T, server string) (all []string) {
 	return slices.Compact(all)
 }
 
-// The label plugin of coredns_dns_responses_total is what CoreDNS counts for the same plugins
-// without handlers of ours, and CoreDNS finds its own handlers by their names.
+// The label plugin has the values that it has without puntdns' handlers.
 func TestAnsweringPlugin(t *testing.T) {
 	passes := func(n string) plugin.Plugin {
 		return as{name: n, serve: func(ctx context.Context, next plugin.Handler, w dns.ResponseWriter, r *dns.Msg) (int, error) {

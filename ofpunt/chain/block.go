@@ -21,26 +21,24 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/watch"
 )
 
-// Block is one server block with ofpunt.
+// Block is a server block with ofpunt.
 type Block struct {
 	Directive *config.Directive
-	// Configs has one entry for each zone of the block. The zones share their plugins.
+	// Configs has an entry per zone. Zones share plugins.
 	Configs []*dnsserver.Config
 
-	// index is the number of the block in the Corefile, from 0.
+	// index counts blocks from 0.
 	index int
-	// source is the block in the Corefile, empty if the Corefile is not known, and file the name of the
-	// Corefile. reads has the labels that the block reads: all without a key if the Corefile is not known.
-	// Prepare sets them.
+	// Prepare sets source, file and reads. Without a Corefile reads has the labels without a key.
 	source caddyfile.ServerBlock
 	file   string
 	reads  *label.Block
-	// explains is set once the filters of Configs report their results to an explanation.
+	// explains: the filters of Configs report to an explanation.
 	explains bool
 }
 
-// NewBlock parses the directive ofpunt at c, and puts a [Handler] into the block. notReady returns why
-// bridges are not served, nil if all are.
+// NewBlock parses the directive ofpunt at c and puts a [Handler] into the block. notReady returns why bridges are not
+// served.
 func NewBlock(c *caddy.Controller, notReady func() []string) (*Block, error) {
 	d, err := config.Parse(c)
 	if err != nil {
@@ -48,7 +46,7 @@ func NewBlock(c *caddy.Controller, notReady func() []string) (*Block, error) {
 	}
 	b := &Block{Directive: d, index: c.ServerBlockIndex, reads: &label.Block{Labels: label.All()}}
 	zone := dnsserver.GetConfig(c)
-	// No socket, unless bind, which comes later in the order, puts one here.
+	// *bind* comes later in the order and may add a socket.
 	zone.ListenHosts = nil
 	zone.AddPlugin(func(next plugin.Handler) plugin.Handler {
 		return &Handler{Next: next, labels: b.reads.Labels, notReady: notReady, block: b}
@@ -64,15 +62,14 @@ func NewBlock(c *caddy.Controller, notReady func() []string) (*Block, error) {
 // String returns the file and line of the directive.
 func (b *Block) String() string { return b.Directive.At.String() }
 
-// config is the compiled config of the block; its zones share their handlers.
+// Zones of a block share handlers.
 func (b *Block) config() *dnsserver.Config { return b.Configs[0] }
 
-// describe names a block by its line and its keys.
 func (b *Block) describe() string {
 	return strings.TrimSuffix(fmt.Sprintf("%s - %s", b, strings.Join(b.source.Keys, " ")), " - ")
 }
 
-// watched returns how those who watch queries name a block, for one of its zones.
+// watched has the words by which a watcher of queries may name the block.
 func (b *Block) watched(zone string) watch.Block {
 	at := b.Directive.At
 	base := at
@@ -82,16 +79,15 @@ func (b *Block) watched(zone string) watch.Block {
 	slices.Sort(out.Words)
 	out.Words = slices.DeleteFunc(slices.Compact(out.Words), func(word string) bool { return word == "" })
 	for _, l := range b.reads.Labels {
-		if _, ok := l.Key(); ok || l.Name == label.Router {
+		if _, ok := l.Key(); ok || l.Name == label.Router || l.Name == label.Group {
 			out.Labels = append(out.Labels, watch.Label{Name: l.Name, Value: l.Value})
 		}
 	}
 	return out
 }
 
-// Prepare checks all blocks of a Corefile and puts our own handlers between their plugins. Call it once
-// all directives are parsed, and before a server is made of the blocks. file and parsed are the Corefile,
-// nil if it is not known.
+// Prepare checks all blocks of a Corefile and inserts puntdns' handlers between the plugins. Call Prepare between
+// parsing and [Compile]. parsed is nil without a known Corefile.
 func Prepare(blocks []*Block, file string, parsed []caddyfile.ServerBlock) error {
 	var all []error
 	for _, b := range blocks {
@@ -107,7 +103,7 @@ func Prepare(blocks []*Block, file string, parsed []caddyfile.ServerBlock) error
 	for _, b := range blocks {
 		o, err := b.cacheOptions(blocks)
 		if err != nil {
-			continue // Compile reports it, with what else is wrong
+			continue // Compile reports it, with all other errors
 		}
 		c := b.config()
 		c.Plugin = insertOwnHandlers(c.Plugin, o)
@@ -115,13 +111,12 @@ func Prepare(blocks []*Block, file string, parsed []caddyfile.ServerBlock) error
 	return nil
 }
 
-// cacheOptions returns what the handlers around the cache of a block need.
 func (b *Block) cacheOptions(all []*Block) (o tenantcache.Options, err error) {
 	bridge, err := config.Agree(directivesOf(OfBridge(all, b.Directive.Bridge.Name)))
 	if err != nil {
 		return o, err
 	}
-	o = tenantcache.Options{Scope: bridge.CacheScope, Share: bridge.CacheShare, Block: b.source, Detach: detach}
+	o = tenantcache.Options{Scope: bridge.CacheScope, Share: bridge.CacheShare, Block: b.source, Detach: detach, Miss: mayBlock}
 	if len(b.source.Tokens) == 0 || len(b.source.Tokens["metadata"]) > 0 {
 		for _, l := range b.reads.Labels {
 			o.Labels = append(o.Labels, l.Name)
@@ -130,7 +125,6 @@ func (b *Block) cacheOptions(all []*Block) (o tenantcache.Options, err error) {
 	return o, nil
 }
 
-// OfBridge returns the blocks of a bridge.
 func OfBridge(blocks []*Block, bridge string) (of []*Block) {
 	for _, b := range blocks {
 		if b.Directive.Bridge.Name == bridge {
@@ -140,7 +134,6 @@ func OfBridge(blocks []*Block, bridge string) (of []*Block) {
 	return of
 }
 
-// directivesOf returns the directives of blocks.
 func directivesOf(blocks []*Block) []*config.Directive {
 	all := make([]*config.Directive, len(blocks))
 	for i, b := range blocks {
@@ -149,12 +142,11 @@ func directivesOf(blocks []*Block) []*config.Directive {
 	return all
 }
 
-// locationOf returns the file and line of a token of the block. Only an imported token has a file.
+// CoreDNS sets the file of imported tokens only.
 func (b *Block) locationOf(t caddyfile.Token) string {
 	return fmt.Sprintf("%s:%d", cmp.Or(t.File, b.file), t.Line)
 }
 
-// dispenser returns the tokens of a directive of the block.
 func (b *Block) dispenser(directive string) caddyfile.Dispenser {
 	return caddyfile.NewDispenserTokens("", b.source.Tokens[directive])
 }

@@ -16,8 +16,7 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/tenantcache"
 )
 
-// Where cache asks by itself, a template reads the addresses of the guest whose query has caused
-// it.
+// When cache asks by itself, a template reads the addresses of the guest whose query is the cause.
 func TestCacheAsksAgainByAddress(t *testing.T) {
 	for _, tt := range []struct{ name, property string }{
 		{"prefetch", "prefetch 1 10m 90%"},
@@ -50,8 +49,7 @@ func TestCacheAsksAgainByAddress(t *testing.T) {
 	}
 }
 
-// A query that cache has answered with what had expired goes on as a lookup: it has no packet any
-// more, and sees the addresses of the guest, whatever has become of its writer.
+// After an expired answer, the query goes on as a lookup: without a packet, but with the guest's addresses.
 func TestCacheVerifiesAside(t *testing.T) {
 	rig := startCache(t, ". {\n $OFPUNT\n $CLOSE\n metadata\n cache {\n serve_stale 1h verify 1s\n }\n}\n")
 	synctest.Test(t, func(t *testing.T) {
@@ -109,7 +107,7 @@ func TestCacheVerifiesAside(t *testing.T) {
 	})
 }
 
-// An expired answer is not served any more once there is another that cache can't store.
+// cache stops serving an expired answer after a new answer, even if it can't store that.
 func TestCacheStaleIsSuperseded(t *testing.T) {
 	for _, property := range []string{"serve_stale 1h", "serve_stale 1h verify", "serve_stale 1h verify 1s"} {
 		t.Run(property, func(t *testing.T) {

@@ -17,13 +17,10 @@ import (
 	"github.com/puntdns/puntdns/internal/testkit"
 )
 
-// nowhere is the writer of a guest whose answers nobody reads.
 type nowhere struct{ askerWriter }
 
 func (w *nowhere) WriteMsg(m *dns.Msg) error { w.msg = m; return nil }
 
-// BenchmarkCached asks for a name that is in cache: one for all, and one that was made from the
-// asker's network.
 func BenchmarkCached(b *testing.B) {
 	for _, tt := range []struct{ name, metadata, label string }{
 		{"public", "", ""},
@@ -58,9 +55,7 @@ func BenchmarkCached(b *testing.B) {
 	}
 }
 
-// BenchmarkCacheMemory fills a cache of the default size: with names for all, and with answers
-// that 1,000 networks have each for itself, until there are as many of these. It reports what
-// the process has on its heap for them.
+// BenchmarkCacheMemory fills a cache of the default size with names for all, or with answers per network.
 func BenchmarkCacheMemory(b *testing.B) {
 	const networks, names = 1000, 40
 	for _, tt := range []struct{ name, label string }{{"public", ""}, {"networks", "ofpunt/network"}} {
@@ -74,7 +69,7 @@ func BenchmarkCacheMemory(b *testing.B) {
 					return m.HeapAlloc
 				}
 				rig := startCache(b, ". {\n $OFPUNT\n $CLOSE\n metadata\n log a.example {/ofpunt/network}\n cache\n}\n")
-				before := heap() // the server before is gone by now
+				before := heap() // the previous server is gone
 				answer := upstreamAnswer(new(atomic.Int64))
 				rig.upstream = func(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 					if f := metadata.ValueFunc(ctx, tt.label); f != nil {

@@ -15,8 +15,7 @@ import (
 	"github.com/puntdns/puntdns/internal/label"
 )
 
-// FuzzCacheEqualsNone makes a plugin that reads labels as its input says, and asks as several
-// askers: each has the answer that it would have without cache.
+// FuzzCacheEqualsNone: each asker gets its answer without cache, whichever labels the program reads.
 func FuzzCacheEqualsNone(f *testing.F) {
 	f.Add([]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, []byte{0, 1, 2, 3, 0, 1, 2, 3})
 	f.Add([]byte("public or not, by what is read"), []byte{9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 255, 128, 64})
@@ -29,8 +28,7 @@ func FuzzCacheEqualsNone(f *testing.F) {
 		if len(program) > 64 || len(queries) > 64 {
 			t.Skip()
 		}
-		// run walks through the program by the values that it reads, as a template walks
-		// through its conditions.
+		// Each value that run reads chooses the next step, as in a template.
 		run := func(value func(label string) string, qname string) (text string, rcode int) {
 			at := len(qname)
 			for steps := 0; steps < 8 && len(program) > 0; steps++ {

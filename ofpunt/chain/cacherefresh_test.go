@@ -15,8 +15,8 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Where cache asks by itself, before an answer expires or after, the plugins below see the labels
-// of the guest whose query has caused it, and each guest has its own answers.
+// When cache asks by itself, before or after an answer expires, plugins below see the labels of the guest whose query
+// is the cause. Each guest keeps its own answers.
 func TestCacheAsksAgain(t *testing.T) {
 	for _, tt := range []struct{ name, property string }{
 		{"prefetch", "prefetch 1 10m 90%"},
@@ -26,7 +26,7 @@ func TestCacheAsksAgain(t *testing.T) {
 		{"prefetch and stale", "prefetch 1 10m 90%\n serve_stale 1h immediate"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			// Outside of the bubble, as the bridge has goroutines that wait for the kernel.
+			// Outside of the bubble: goroutines of the bridge wait for the kernel.
 			rig := startCache(t, ". {\n $OFPUNT\n $CLOSE\n metadata\n log . {/ofpunt/switch}\n cache {\n "+tt.property+"\n }\n}\n")
 			synctest.Test(t, func(t *testing.T) {
 				var asked atomic.Int64

@@ -20,15 +20,14 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/punt"
 )
 
-// cacheRig is the server of a Corefile as ofpunt compiles it, which guests ask without a switch.
+// cacheRig is a compiled Corefile without a switch.
 type cacheRig struct {
 	*Server
-	// upstream answers what the other plugins leave, where the Corefile has the line "upstream".
+	// upstream answers at the end of the chain; nil refuses.
 	upstream func(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error)
 }
 
-// startCache starts a Corefile of server blocks with *ofpunt*. $OFPUNT stands for that directive,
-// up to its properties, which $CLOSE ends. A plugin of the test stands at the end of each chain.
+// startCache starts a Corefile. $OFPUNT is the directive up to its properties, $CLOSE its end.
 func startCache(t testing.TB, text string) *cacheRig {
 	t.Helper()
 	dir := t.TempDir()
@@ -58,7 +57,7 @@ func startCache(t testing.TB, text string) *cacheRig {
 	return rig
 }
 
-// asker is a guest, or whoever asks at a socket if origin is nil.
+// asker is a client at a socket if origin is nil.
 type asker struct {
 	origin *origin.Origin
 	addr   string
@@ -66,7 +65,7 @@ type asker struct {
 	tcp    bool
 }
 
-// guest returns the only guest of a network, by numbers: different numbers make different ones.
+// Each pair of numbers is another guest.
 func guest(network, port byte, addr string) asker {
 	n := func(s string, b byte) string { return s + string('a'+rune(b)) }
 	return asker{
@@ -79,13 +78,12 @@ func guest(network, port byte, addr string) asker {
 	}
 }
 
-// askerWriter is the writer of an asker.
 type askerWriter struct {
 	recorder
 	asker
 }
 
-// WriteMsg takes the first message: that of outcome for log is not for the asker.
+// outcome writes a second message for log.
 func (w *askerWriter) WriteMsg(m *dns.Msg) error {
 	if w.msg == nil {
 		w.msg = m
@@ -108,7 +106,6 @@ func (w *askerWriter) LocalAddr() net.Addr {
 	return &a
 }
 
-// ask sends r as an asker, and returns the answer.
 func (rig *cacheRig) ask(who asker, r *dns.Msg) *dns.Msg {
 	w := &askerWriter{asker: who}
 	if who.origin == nil {
@@ -121,12 +118,10 @@ func (rig *cacheRig) ask(who asker, r *dns.Msg) *dns.Msg {
 	return w.msg
 }
 
-// lookup asks for a name, and returns the rcode and the data of the answer in short.
 func (rig *cacheRig) lookup(who asker, qname string, qtype uint16) string {
 	return short(rig.ask(who, new(dns.Msg).SetQuestion(qname, qtype)))
 }
 
-// short returns rcode, owners in lower case, and data of an answer.
 func short(m *dns.Msg) string {
 	if m == nil {
 		return "no answer"

@@ -14,7 +14,7 @@ import (
 	"github.com/puntdns/puntdns/internal/testkit"
 )
 
-// With a scope no asker can tell by the time of an answer what those beyond the scope have asked.
+// No asker learns from response times what askers outside its scope have asked.
 func TestCacheScope(t *testing.T) {
 	unknown := func(port byte) asker {
 		who := guest(0, port, "10.0.0.5")
@@ -72,7 +72,7 @@ func TestCacheScope(t *testing.T) {
 	}
 }
 
-// A network that asks for very many names leaves room for others, and goes on to get answers.
+// A network that asks for very many names leaves room for others, and still gets answers.
 func TestCacheShare(t *testing.T) {
 	rig := startCache(t, ". {\n $OFPUNT\n cache_share 10\n $CLOSE\n cache {\n success 1024\n denial 1024\n }\n}\n")
 	var asked atomic.Int64
@@ -95,14 +95,13 @@ func TestCacheShare(t *testing.T) {
 	if got := flood(blue1, 1000, "blue"); got != 1000-204 {
 		t.Errorf("%v answers of the second network were not stored, want all but a tenth of 2,048", got)
 	}
-	// What the second network has brought stays, however often the first one asks.
+	// Entries of the second network stay.
 	flood(red1, 5000, "again")
 	asked.Store(0)
 	flood(blue1, 204, "blue")
 	if n := asked.Load(); n > 100 { // the first 204 fill shards of four at random
 		t.Errorf("%d of 204 names of the second network were not in the cache", n)
 	}
-	// A failure without an answer counts too.
 	rig.upstream = func(context.Context, dns.ResponseWriter, *dns.Msg) (int, error) {
 		return dns.RcodeServerFailure, errFailed
 	}

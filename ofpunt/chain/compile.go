@@ -12,6 +12,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/internal/label"
+	"github.com/puntdns/puntdns/internal/opening"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/ovn/ovndb"
@@ -21,41 +22,36 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/punt"
 )
 
-// Server has the compiled chains of all server blocks of a Corefile that name one bridge. It does not
-// change once it is compiled. The zero value has no block.
+// Server has the compiled chains of all server blocks of one bridge. It does not change. The zero value has no block.
 type Server struct {
-	// Options are what the blocks agree on.
 	Options config.Bridge
-	// Database says what the ovnhosts of the blocks read. It is valid if HasDatabase is set, which is the
-	// case if a block has ovnhosts.
+	// Database is what the ovnhosts of the blocks read, valid if HasDatabase is set.
 	Database    ovndb.Config
 	HasDatabase bool
-	// Requests is what the labels of the blocks and the limits need of the databases.
+	// Requests is the data that labels and limits need from the databases.
 	Requests ovndb.Requests
+	// Egress are the egress policies that the switch enforces, nil without any.
+	Egress   *EgressPolicies
+	Openings opening.Settings
 
-	blocks []*Block
-	// configs are the configs of blocks, and dns has their chains.
+	blocks  []*Block
 	configs []*dnsserver.Config
 	dns     *dnsserver.Server
-	// resumes is set if queries without an answer go on to their destination.
+	// resumes: queries without an answer go on to their destination.
 	resumes bool
-	// recursive is set if a block offers recursion, and transfers if a block has *transfer*.
+	// recursive is set if a block offers recursion, transfers if a block has *transfer*.
 	recursive, transfers bool
-	// answerers are the ovnhosts and neutronhosts of the blocks.
-	answerers []answerer
-	// upstreams are the upstreams of each block with *forward*.
-	upstreams []blockUpstreams
+	answerers            []answerer
+	upstreams            []blockUpstreams
 }
 
-// answerer reports which names a block answers by itself. The handlers of ovnhosts and neutronhosts
-// implement it.
 type answerer interface {
 	Answers(o *origin.Origin, qname string) bool
 	OVNOwned(o *origin.Origin, qname string) bool
 }
 
-// Compile makes the chains of the blocks of one bridge. Its error has all that is wrong with them. For
-// blocks that disagree it names the lines of both.
+// Compile makes the chains of the blocks of one bridge. The error joins all mistakes; blocks that disagree are both
+// named.
 func Compile(blocks []*Block) (*Server, error) {
 	options, disagreed := config.Agree(directivesOf(blocks))
 	s := &Server{Options: options, blocks: blocks}
@@ -67,14 +63,13 @@ func Compile(blocks []*Block) (*Server, error) {
 	for _, b := range blocks {
 		all = append(all, s.add(b))
 	}
-	all = append(all, s.checkDatabases())
+	all = append(all, s.checkDatabases(), s.readEgress())
 	if err := errors.Join(all...); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// compile makes the chains of the blocks.
 func (s *Server) compile() error {
 	for _, b := range s.blocks {
 		s.configs = append(s.configs, b.Configs...)
@@ -95,7 +90,6 @@ func (s *Server) compile() error {
 			continue
 		}
 		h.duration = metric.AnswerDuration.WithLabelValues(s.address(), c.ViewName)
-		// With what a block sends on, its answers have RA.
 		h.taken.Recursive = recurses(c, hijack)
 		if h.block != nil {
 			h.taken.Watched = h.block.watched(c.Zone)
@@ -113,11 +107,10 @@ func (s *Server) compile() error {
 	return nil
 }
 
-// address is the label "server" of CoreDNS's metrics.
+// address is the label "server" of CoreDNS' metrics.
 func (s *Server) address() string { return name + "://" + s.Options.Name }
 
-// addViews has the view plugins of a config without a socket filter its queries, as CoreDNS
-// does for one with a socket.
+// addViews adds view filters: CoreDNS adds them only with a socket.
 func addViews(c *dnsserver.Config) {
 	if c.ViewName != "" {
 		return // the block has a socket too
@@ -130,8 +123,7 @@ func addViews(c *dnsserver.Config) {
 	}
 }
 
-// checkZones refuses two blocks that would take the same queries. CoreDNS does so only for blocks with a
-// socket.
+// checkZones refuses two blocks for the same queries: CoreDNS checks only blocks with a socket.
 func (s *Server) checkZones() error {
 	var all []error
 	taken := map[string]*Block{}
@@ -150,7 +142,7 @@ func (s *Server) checkZones() error {
 	return errors.Join(all...)
 }
 
-// add collects what the plugins of a block mean for the whole server.
+// add collects what the plugins of a block mean for the server.
 func (s *Server) add(b *Block) error {
 	for _, w := range b.Directive.Warnings() {
 		log.Warning(w)
@@ -172,38 +164,35 @@ func (s *Server) add(b *Block) error {
 	return nil
 }
 
-// Config returns what the punt server for the chains is made of. snapshot returns what the databases say,
-// nil without databases.
+// Config returns the config of the punt server. snapshot returns nil without databases.
 func (s *Server) Config(rules *guests.Rules, snapshot func() *ovn.Snapshot) punt.Config {
 	o := &s.Options
 	return punt.Config{
 		Chains: s.dns, Context: s.Context(),
 		Guests: rules, Snapshot: snapshot, Answers: s.answers, OVNOwned: s.ovnOwned,
-		// With the scope and the domain of a block, ovnhosts may find more names than Find does, but no other
-		// answer to one.
+		// For a name that Find finds, ovnhosts has the same answer. By scope and domain it may find more names.
 		Find: func(o *origin.Origin, qname string, found *ovn.LookupCache) bool {
 			return found.Prefetch(snapshot(), o.Network, qname)
 		},
 		Concurrent: o.Concurrent, ConcurrentGuest: o.ConcurrentGuest, DropOverload: o.Overload == config.OverloadDrop,
 		Recursive: s.recursive, Transfers: s.transfers,
 		FromMemory:  !slices.ContainsFunc(s.configs, func(c *dnsserver.Config) bool { return !answersFromMemory(c) }),
+		FromCache:   !slices.ContainsFunc(s.configs, func(c *dnsserver.Config) bool { return !answersFromCache(c) }),
 		Why:         o.Why,
 		ReadTimeout: s.dns.ReadTimeout, IdleTimeout: s.dns.IdleTimeout, MaxTCPQueries: s.dns.MaxTCPQueries,
 	}
 }
 
-// Context returns the context of a query by a punt: it has what CoreDNS puts into the context of a query
-// from a socket.
+// Context returns the context of a punted query, with CoreDNS' keys for a query from a socket.
 func (s *Server) Context() context.Context {
 	return context.WithValue(context.WithValue(context.Background(), dnsserver.LoopKey{}, 0), dnsserver.Key{}, s.dns)
 }
 
-// answers reports whether a block answers o for a name by itself.
 func (s *Server) answers(o *origin.Origin, qname string) bool {
 	return slices.ContainsFunc(s.answerers, func(a answerer) bool { return a.Answers(o, qname) })
 }
 
-// ovnOwned reports whether a block knows a name, as o sees it, from a row that OVN owns.
+// ovnOwned reports whether a block has the name from a row that OVN owns.
 func (s *Server) ovnOwned(o *origin.Origin, qname string) bool {
 	return slices.ContainsFunc(s.answerers, func(a answerer) bool { return a.OVNOwned(o, qname) })
 }
@@ -211,7 +200,7 @@ func (s *Server) ovnOwned(o *origin.Origin, qname string) bool {
 // Resumes reports whether queries without an answer go on to their destination.
 func (s *Server) Resumes() bool { return s.resumes }
 
-// Labels returns the labels of o, and the external_ids that the blocks read.
+// Labels returns the labels of o, with external_ids that the blocks read.
 func (s *Server) Labels(o *origin.Origin) (all []api.Label) {
 	seen := map[string]bool{}
 	add := func(labels []label.Label) {

@@ -13,15 +13,13 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// nameSource says which databases know the guests, and the line of the Corefile that names
-// them. The ovnhosts handler of a block implements it.
 type nameSource interface {
 	Database() ovndb.Config
 	At() corefile.Position
 }
 
-// checkDatabases sets which databases the bridge has, and returns all that is wrong with them. A missing
-// ovnhosts is one error, whatever would need it.
+// checkDatabases sets the databases and returns all mistakes. A missing ovnhosts is one error, however many properties
+// need it.
 func (s *Server) checkDatabases() error {
 	named, disagreed := s.agreedDatabase()
 	s.HasDatabase = named != nil
@@ -41,8 +39,7 @@ func (s *Server) checkDatabases() error {
 	return errors.Join(all...)
 }
 
-// agreedDatabase sets which databases have the names and guests of the bridge. It returns the first ovnhosts
-// of the blocks, nil without one, also if other blocks read other databases, which is an error.
+// agreedDatabase sets the databases and returns the first ovnhosts, nil without any.
 func (s *Server) agreedDatabase() (named nameSource, err error) {
 	var all []error
 	for _, b := range s.blocks {
@@ -61,30 +58,28 @@ func (s *Server) agreedDatabase() (named nameSource, err error) {
 	return named, errors.Join(all...)
 }
 
-// checkDatabase returns an error if the databases do not have the guests that the placement needs. named is
-// the ovnhosts that has set the databases, nil for none.
+// checkDatabase returns an error if the databases lack the guests that the placement needs.
 func (s *Server) checkDatabase(named nameSource) error {
 	switch {
 	case s.Options.Placement != placement.OVN && s.Database.WarmStart.Folder != "":
 		return fmt.Errorf("%s - ofpunt %s: ovnhosts has snapshot, and with placement %s nothing in the switch shows that a saved port is still the same; expected placement ovn, or no snapshot", named.At(), s.Options.Name, s.Options.Placement)
 	case s.Options.Placement != placement.OVN:
 	case named == nil:
-		return fmt.Errorf("%s - ofpunt %s: no block of this bridge has ovnhosts, which tells the guests of placement %s; expected it in at least one", s.blocks[0], s.Options.Name, s.Options.Placement)
+		return fmt.Errorf("%s - ofpunt %s: no block of this bridge has ovnhosts, which knows the guests of placement %s; expected it in at least one", s.blocks[0], s.Options.Name, s.Options.Placement)
 	case len(s.Database.Southbound) == 0:
 		return fmt.Errorf("%s - ofpunt %s: ovnhosts reads no Southbound database, which placement %s needs; expected southbound beside northbound", named.At(), s.Options.Name, s.Options.Placement)
 	}
 	return nil
 }
 
-// checkAddresses returns an error if the databases do not have the resolver addresses that `dhcp` and
-// `gateway` of the property address give to guests. named is the ovnhosts that has set the databases, nil for
-// none.
+// checkAddresses returns an error if the databases lack the addresses for `dhcp` and `gateway` of the property
+// address.
 func (s *Server) checkAddresses(named nameSource) error {
 	i := slices.IndexFunc(s.blocks, func(b *Block) bool { return b.Directive.Bridge.PerGuest() })
 	switch {
 	case i < 0 || !s.Options.PerGuest():
 	case named == nil:
-		return s.blocks[i].Directive.Errorf("address", "no block of this bridge has ovnhosts, whose databases tell the addresses of dhcp and gateway; expected it in at least one")
+		return s.blocks[i].Directive.Errorf("address", "no block of this bridge has ovnhosts, whose databases have the addresses of dhcp and gateway; expected it in at least one")
 	case s.Options.DHCP && len(s.Database.Northbound) == 0:
 		return s.blocks[i].Directive.Errorf("address", "ovnhosts at %s reads no Northbound database, which has the DHCP options for dhcp; expected northbound there", named.At())
 	}

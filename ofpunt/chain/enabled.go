@@ -7,8 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// SetEnabled sets coredns_plugin_enabled for the blocks with prometheus, as that
-// plugin does for those that have a socket.
+// SetEnabled sets coredns_plugin_enabled for blocks with prometheus: CoreDNS sets it only for blocks with a socket.
 func (s *Server) SetEnabled() {
 	for _, c := range s.configs {
 		if c.Handler("prometheus") == nil {
@@ -20,9 +19,7 @@ func (s *Server) SetEnabled() {
 	}
 }
 
-// ClearEnabled undoes SetEnabled, for a server that is not to answer after all.
-// The plugin prometheus resets the metric at a reload, and does nothing for a reload that
-// fails.
+// ClearEnabled undoes SetEnabled: *prometheus* does not reset the metric if a reload fails.
 func (s *Server) ClearEnabled() {
 	vars.PluginEnabled.DeletePartialMatch(prometheus.Labels{"server": s.address()})
 }

@@ -16,13 +16,11 @@ import (
 	"github.com/expr-lang/expr"
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/internal/explain"
 )
 
-// What the handlers of this package, and views, say of a query that is explained.
-
-// explain has forward ask, and says whom. A forward that leaves the name to another one behind it
-// has no part in what comes of that.
+// explain notes which servers *forward* asks. If *forward* passes the name to the next *forward*, that one reports.
 func (g *loopGuard) explain(ctx context.Context, x *explain.Step, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 	var all []string
 	for _, f := range forwardsOf(g.Forward) {
@@ -34,6 +32,9 @@ func (g *loopGuard) explain(ctx context.Context, x *explain.Step, w dns.Response
 		all = append(all, strings.Join(own, " "))
 	}
 	x.Notef("it may ask %s", strings.Join(all, ", or as the next forward "))
+	if g.hedge != nil {
+		x.Notef("this query is asked without hedge: for a query of a guest, a second server is asked after %s", g.hedge.after)
+	}
 	x.Forwards(r.Question[0].Name)
 	code, err := g.Forward.ServeDNS(ctx, w, r)
 	asked := x.Asked()
@@ -45,15 +46,14 @@ func (g *loopGuard) explain(ctx context.Context, x *explain.Step, w dns.Response
 	case last >= 0:
 		x.Find(unanswered(asked, r, err))
 	case !x.Passed():
-		x.Find(explain.Finding{Code: explain.Upstream, Text: fmt.Sprintf("none of the upstreams %s was asked: %v", strings.Join(all, " "), err)})
+		x.Find(explain.Finding{Code: api.CodeUpstream, Text: fmt.Sprintf("none of the upstreams %s was asked: %v", strings.Join(all, " "), err)})
 	}
 	return code, err
 }
 
-// unanswered finds that upstreams which were asked do not answer.
 func unanswered(asked []string, r *dns.Msg, err error) explain.Finding {
 	f := explain.Finding{
-		Code: explain.Upstream, Text: fmt.Sprintf("upstream %s does not answer: %v", asked[0], err),
+		Code: api.CodeUpstream, Text: fmt.Sprintf("upstream %s does not answer: %v", asked[0], err),
 	}
 	if len(asked) > 1 {
 		f.Text = fmt.Sprintf("upstreams %s do not answer; the last error: %v", strings.Join(asked, " "), err)
@@ -64,15 +64,14 @@ func unanswered(asked []string, r *dns.Msg, err error) explain.Finding {
 	return f
 }
 
-// explainLoop finds that forward would ask the guest itself.
 func (g *loopGuard) explainLoop(x *explain.Step) {
 	x.Notef("not asked: it would ask the guest itself, which is a loop")
 	x.Find(explain.Finding{
-		Code: explain.Loop, Text: "a loop: forward asks this guest, which is a DNS server, what the guest has asked here; so the query is not forwarded",
+		Code: api.CodeLoop, Text: "a loop: forward asks this guest, which is a DNS server, what the guest has asked here; so the query is not forwarded",
 	})
 }
 
-// explainViews has the filters of a block say what they have come to, once.
+// explainViews makes the filters of a block report their results.
 func explainViews(b *Block) {
 	if b.explains {
 		return
@@ -84,7 +83,7 @@ func explainViews(b *Block) {
 			filters[i] = func(ctx context.Context, r *request.Request) bool {
 				matches := f(ctx, r)
 				if x := explain.Of(ctx); x != nil {
-					x.Try(b.tellView(ctx, r, c, matches))
+					x.Try(b.viewOf(ctx, r, c, matches))
 				}
 				return matches
 			}
@@ -93,8 +92,7 @@ func explainViews(b *Block) {
 	}
 }
 
-// tellView says what the view of a block has come to.
-func (b *Block) tellView(ctx context.Context, r *request.Request, c *dnsserver.Config, matches bool) explain.View {
+func (b *Block) viewOf(ctx context.Context, r *request.Request, c *dnsserver.Config, matches bool) explain.View {
 	v := explain.View{Block: b.describe(), Name: c.ViewName, Matches: matches}
 	labels := map[string]bool{}
 	for _, text := range b.viewExpressions() {
@@ -109,7 +107,7 @@ func (b *Block) tellView(ctx context.Context, r *request.Request, c *dnsserver.C
 	return v
 }
 
-// comparedLabel matches a label that an expression reads.
+// comparedLabel matches a label in an expression.
 var comparedLabel = regexp.MustCompile("metadata\\(\\s*['\"`]([^'\"`]+)['\"`]\\s*\\)")
 
 func labelValue(ctx context.Context, label string) string {
@@ -119,11 +117,10 @@ func labelValue(ctx context.Context, label string) string {
 	return ""
 }
 
-// viewExpressions returns the expressions of the view of a block.
 func (b *Block) viewExpressions() (all []string) {
 	d := b.dispenser("view")
 	for d.Next() {
-		d.RemainingArgs() // its name
+		d.RemainingArgs() // name
 		for d.NextBlock() {
 			if d.Val() == "expr" {
 				all = append(all, strings.Join(d.RemainingArgs(), " "))
@@ -133,7 +130,7 @@ func (b *Block) viewExpressions() (all []string) {
 	return all
 }
 
-// evaluate evaluates an expression as the plugin view does.
+// evaluate evaluates an expression as *view* does.
 func evaluate(ctx context.Context, r *request.Request, text string) explain.Expression {
 	out := explain.Expression{Text: text}
 	program, err := expr.Compile(text, expr.Env(expression.DefaultEnv(context.Background(), nil)), expr.DisableBuiltin("type"))

@@ -21,17 +21,16 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/punt"
 )
 
-// loopGuard is a forward that does not ask a guest what that guest asks. It embeds the forward,
-// so that CoreDNS finds it by the same name. Of several forwards in a block it is the first: that has
-// the others behind it, which it calls itself.
+// loopGuard keeps a *forward* from asking a guest its own question. It embeds *forward*, so CoreDNS finds it by name,
+// and wraps the first *forward* of a block, which calls the next ones itself.
 type loopGuard struct {
 	*forward.Forward
-	upstreams []netip.Addr // what the forward asks, and those behind it
+	upstreams []netip.Addr // of all forwards of the block
 	hijack    bool
-	hedge     *hedge // nil for none
+	hedge     *hedge // nil without hedge
 }
 
-// forwardsOf returns a *forward* and each *forward* that stands behind it in the block, in their order.
+// forwardsOf returns f and the forwards behind f.
 func forwardsOf(f *forward.Forward) (all []*forward.Forward) {
 	for ok := true; ok; f, ok = f.Next.(*forward.Forward) {
 		all = append(all, f)
@@ -39,7 +38,6 @@ func forwardsOf(f *forward.Forward) (all []*forward.Forward) {
 	return all
 }
 
-// upstreamsOf returns the addresses that f asks, and the forwards behind it.
 func upstreamsOf(f *forward.Forward) (all []netip.Addr) {
 	for _, f := range forwardsOf(f) {
 		for _, p := range f.List() {
@@ -51,7 +49,6 @@ func upstreamsOf(f *forward.Forward) (all []netip.Addr) {
 	return all
 }
 
-// ServeDNS implements plugin.Handler.
 func (g *loopGuard) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 	x, ok := punt.FromContext(ctx)
 	explained := explain.Of(ctx)
@@ -77,12 +74,11 @@ func (g *loopGuard) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.M
 	return dns.RcodeServerFailure, nil
 }
 
-// wouldLoop reports whether forward would ask the guest of a query what the guest asks.
+// wouldLoop reports whether *forward* would ask the guest its own question.
 //
-// In hijack mode no query of a guest that forward asks is forwarded: a resolver asks other questions than it
-// is asked, and would wait for its own answer. In service mode it is a loop only if another guest's query
-// with the same question is in flight: the guest may be a server for some names, and ask for others as any
-// guest does. Another guest may also have the address of the upstream in its network.
+// Hijack mode forwards no query of a guest that *forward* asks: a resolver asks other questions than it is asked, and
+// would wait for its own answer. In service mode the guest may be server and client, or have the upstream's address in
+// another network. So there a loop is only a question that another guest has in flight.
 func (g *loopGuard) wouldLoop(ctx context.Context, x *punt.Exchange) bool {
 	asksIt := hasOneOf(ctx, g.upstreams)
 	if g.hijack {
@@ -91,7 +87,7 @@ func (g *loopGuard) wouldLoop(ctx context.Context, x *punt.Exchange) bool {
 	return asksIt && x.IsPassedOn()
 }
 
-// hasOneOf reports whether the port of a query's guest has one of the addresses.
+// hasOneOf reports whether the guest of a query has one of the addresses.
 func hasOneOf(ctx context.Context, addresses []netip.Addr) bool {
 	o, ok := origin.FromContext(ctx)
 	if !ok || len(addresses) == 0 {
@@ -102,7 +98,7 @@ func hasOneOf(ctx context.Context, addresses []netip.Addr) bool {
 	return ok
 }
 
-// Loops returns a warning for each guest of the snapshot, nil for none, that a *forward* of the server asks.
+// Loops returns a warning for each guest that a *forward* asks. snapshot may be nil.
 func (s *Server) Loops(snapshot *ovn.Snapshot) (warnings []string) {
 	if snapshot == nil {
 		return nil
@@ -122,14 +118,13 @@ func (s *Server) Loops(snapshot *ovn.Snapshot) (warnings []string) {
 	return warnings
 }
 
-// blockUpstreams are what the forwards of one block ask.
 type blockUpstreams struct {
 	block     *Block
 	forwards  []*forward.Forward // in the order of the block
-	addresses []netip.Addr       // those of all of them
+	addresses []netip.Addr       // of all forwards
 }
 
-// upstreamsOfBlock returns the upstreams of a block, by the config of one of its zones.
+// c is the config of any zone of the block.
 func upstreamsOfBlock(b *Block, c *dnsserver.Config) (f blockUpstreams) {
 	f.block = b
 	if g, ok := c.Handler("forward").(*loopGuard); ok {
@@ -138,13 +133,11 @@ func upstreamsOfBlock(b *Block, c *dnsserver.Config) (f blockUpstreams) {
 	return f
 }
 
-// failedChecks is how many health checks of a server have failed in a row before a warning. It is the default
-// of max_fails in *forward*, which does not export its setting. After a query without an answer *forward*
-// checks the server every half second, until the server answers.
+// failedChecks is the default of max_fails in *forward*, which does not export its setting. After a query without an
+// answer, *forward* checks the server every half second.
 const failedChecks = 2
 
-// ReportUpstreams adds the servers that the forwards of the blocks ask and that do not answer: to the problems
-// if a forward has no other server, else to the warnings.
+// ReportUpstreams adds servers that do not answer to the warnings, or to the problems if their *forward* has no other.
 func (s *Server) ReportUpstreams(to *api.Status) {
 	for _, b := range s.upstreams {
 		for _, f := range b.forwards {
@@ -164,7 +157,6 @@ func (s *Server) ReportUpstreams(to *api.Status) {
 	}
 }
 
-// downUpstreams returns the servers of a forward that do not answer, sorted, and how many it asks.
 func downUpstreams(f *forward.Forward) (down []string, asked int) {
 	for _, p := range f.List() {
 		if p.Down(failedChecks) {

@@ -15,9 +15,8 @@ import (
 	"github.com/puntdns/puntdns/internal/origin"
 )
 
-// The forwards of a block have a loopGuard, under the name of forward, which knows what all of them ask;
-// zones that share the list of plugins too, however often it is compiled. CoreDNS has a forward call the
-// next one itself.
+// The first forward of a block becomes a loopGuard with the upstreams of all, even with shared plugins and at a second
+// compile.
 func TestAddLoopGuards(t *testing.T) {
 	of := func(addresses ...string) *forward.Forward {
 		f := forward.New()
@@ -51,14 +50,13 @@ func TestAddLoopGuards(t *testing.T) {
 			t.Errorf("zone %s: forward is %T", c.Zone, c.Handler("forward"))
 		}
 	}
-	// `next` of forward looks for another forward there.
+	// The property next of forward needs the type.
 	if _, ok := configs[0].Handler("forward").(*loopGuard).Next.(*forward.Forward); !ok {
 		t.Error("the next forward is not found by the first")
 	}
 	if _, ok := shared[1](nil).(*forward.Forward); !ok {
 		t.Error("the list that the zones share has changed")
 	}
-	// A query from a socket has no guest.
 	g := configs[0].Handler("forward").(*loopGuard)
 	if hasOneOf(origin.NewContext(t.Context(), &origin.Origin{}), g.upstreams) {
 		t.Error("a query without databases is from somebody")

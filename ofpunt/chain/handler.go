@@ -21,37 +21,31 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/tenantcache"
 )
 
-// Handler stands first in the chain of a server block with ofpunt. It distinguishes a guest's own question
-// from the lookups of plugins, and gives the plugins behind it metadata, the metric of durations, and
-// readiness. It answers nothing itself, except that it refuses zone transfers in a block without *transfer*.
+// Handler is the first handler of a server block with ofpunt. It separates a guest's question from lookups of plugins,
+// provides metadata, readiness and durations, and refuses zone transfers in a block without *transfer*.
 //
-// NewBlock sets labels, notReady and block, and [Compile] the other fields, before the first query.
+// NewBlock sets labels, notReady and block, [Compile] the others.
 type Handler struct {
 	Next plugin.Handler
 
-	// labels are the labels that the block reads, and notReady returns why bridges are not served.
 	labels   []label.Label
 	notReady func() []string
-	// block is the server block, nil for the Handler behind all blocks of hijack mode, which gets the
-	// queries that no block takes.
+	// block is nil for the Handler of hijack mode without a block.
 	block *Block
 
-	// taken is what the exchange of a query learns of the block.
 	taken punt.Block
-	// transfers is set in service mode if the block has *transfer*. Hijack mode punts no TCP, and
-	// *transfer* answers over TCP only.
+	// transfers is set in service mode with *transfer*. Hijack mode punts no TCP, and *transfer* answers only over
+	// TCP.
 	transfers bool
-	// resolvers are the resolver addresses that the Corefile names for all guests.
+	// resolvers are the Corefile's resolver addresses for all guests.
 	resolvers []netip.Addr
-	// duration is the histogram of the answers of the block's view.
-	duration prometheus.Observer
+	duration  prometheus.Observer
 }
 
 // Name implements plugin.Handler.
 func (*Handler) Name() string { return name }
 
-// ResolverAddresses returns the addresses that the Corefile names for all guests to ask at. They
-// are known once the servers are compiled.
+// ResolverAddresses returns the resolver addresses that the Corefile gives all guests. Valid after [Compile].
 func (h *Handler) ResolverAddresses() []netip.Addr { return h.resolvers }
 
 // ServeDNS implements plugin.Handler.
@@ -63,6 +57,7 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	}
 	if !punted || r != x.Request() {
 		if o, ok := origin.FromContext(ctx); ok && punted {
+			x.LeaveReader() // the lookup's context has no exchange
 			ctx = newLookupContext(ctx, o)
 		}
 		tenantcache.MarkLookup(ctx)
@@ -73,7 +68,7 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	}
 	if !h.transfers && isTransfer(r) {
 		x.RefuseTransfer()
-		return dns.RcodeSuccess, nil // there is no more to write
+		return dns.RcodeSuccess, nil // RefuseTransfer has written the answer
 	}
 	code, err := plugin.NextOrFailure(name, h.Next, ctx, w, r)
 	if explained != nil {
@@ -84,8 +79,7 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	return code, err
 }
 
-// Metadata implements metadata.Provider: the origin of a punted query, by the labels that the
-// block names.
+// Metadata implements metadata.Provider for the labels that the block names.
 func (h *Handler) Metadata(ctx context.Context, _ request.Request) context.Context {
 	o, ok := origin.FromContext(ctx)
 	if !ok {
@@ -98,8 +92,7 @@ func (h *Handler) Metadata(ctx context.Context, _ request.Request) context.Conte
 	return ctx
 }
 
-// Ready implements ready.Readiness. It reports whether all bridges of the process are served:
-// the plugin ready has one result for all handlers of a name.
+// Ready implements ready.Readiness for all bridges: *ready* has one result for all handlers of a name.
 func (h *Handler) Ready() bool { return len(h.NotReady()) == 0 }
 
 // NotReady implements ready.Explainer.

@@ -19,34 +19,31 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/ofpunt/metric"
 )
 
-// hedge asks a second server of a *forward* if the first server of a query has not answered in time, and takes the
-// answer that comes first. *forward* itself waits for the first server for its read_timeout.
+// hedge asks a second server if the first server of a *forward* has not answered in time, and takes the first answer.
+// *forward* itself waits for its read_timeout.
 //
-// The second server is one of the last *forward* of a block, for two reasons: the answer of another one may be for
-// the *forward* behind it (its properties next and next_on_nodata), and a server that two of them name does not say
-// which zone the query is in.
+// The second server is of the last *forward* of a block only: an answer of another *forward* may be for the next
+// *forward* (properties next, next_on_nodata), and a server of two forwards does not show the zone.
 type hedge struct {
 	after  time.Duration
 	last   *forward.Forward
 	others []namedServer // of last alone, in the order of the Corefile or a random one
-	// open is the number of queries at *forward*, with the ones that a second server has answered. max_concurrent
-	// does not count those, and each has a socket.
+	// open counts queries at *forward*, even after the second server's answer: max_concurrent no longer counts these,
+	// but each has a socket.
 	open atomic.Int64
 }
 
-// maxOpen is the number of queries at *forward* from which on no second server is asked. It is the default of
-// max_concurrent.
+// Over maxOpen open queries no second server is asked. maxOpen is the default of ofpunt's max_concurrent.
 const maxOpen = 4096
 
-// namedServer is a server of a *forward* with its address.
 type namedServer struct {
 	*proxy.Proxy
 	address netip.AddrPort
 }
 
-// newHedge returns the hedge of a *forward* and the ones behind it, nil if there is no second server.
 func newHedge(f *forward.Forward, after time.Duration) *hedge {
 	if after == 0 {
 		return nil
@@ -70,19 +67,17 @@ func newHedge(f *forward.Forward, after time.Duration) *hedge {
 	return h
 }
 
-// try is what has come of the query at *forward*, or at the second server.
 type try struct {
 	m        *dns.Msg // nil without an answer
 	code     int
 	err      error
 	panicked any
-	labels   map[string]metadata.Func // what the log shows of the server
+	labels   map[string]metadata.Func // metadata that names the server
 	second   netip.AddrPort           // zero for *forward*
 }
 
-// serve is f.ServeDNS with a second server.
 func (h *hedge) serve(ctx context.Context, f *forward.Forward, w dns.ResponseWriter, r *dns.Msg) (int, error) {
-	tries := make(chan try, 2) // the later one may have no reader
+	tries := make(chan try, 2) // nobody may read the later one
 	asked := &askedServer{exchange: ctx}
 	own, message := noteUpstream(ownMetadata(ctx), asked), r.Copy() // f changes both
 	h.open.Add(1)
@@ -95,10 +90,16 @@ func (h *hedge) serve(ctx context.Context, f *forward.Forward, w dns.ResponseWri
 	})
 	timer := time.NewTimer(h.after)
 	defer timer.Stop()
-	select {
-	case t := <-tries:
-		return t.finish(ctx, w)
-	case <-timer.C:
+	for {
+		select {
+		case t := <-tries:
+			return t.finish(ctx, w)
+		case <-timer.C:
+		}
+		if asked.server.Load() != nil {
+			break
+		}
+		timer.Reset(h.after) // on a busy node *forward* may not have asked yet
 	}
 	if s, ok := h.second(asked); ok {
 		message := r.Copy()
@@ -107,13 +108,14 @@ func (h *hedge) serve(ctx context.Context, f *forward.Forward, w dns.ResponseWri
 			return try{m: h.ask(ctx, s.Proxy, w, message), labels: labels, second: s.address}
 		})
 		t := better(tries)
+		metric.HedgedQueries.WithLabelValues(t.server()).Inc()
 		return t.finish(ctx, w)
 	}
 	t := <-tries
 	return t.finish(ctx, w)
 }
 
-// start runs a try on a goroutine. A panic there is of the query, and not of the process.
+// start runs a try on a goroutine. finish repeats its panic in the chain.
 func start(tries chan<- try, run func() try) {
 	go func() {
 		var t try
@@ -127,7 +129,7 @@ func start(tries chan<- try, run func() try) {
 	}()
 }
 
-// better returns the first of two tries with an answer. If neither has one, it returns the one of *forward*.
+// better returns the first try with an answer, else the try of *forward*.
 func better(tries <-chan try) try {
 	t := <-tries
 	if t.m != nil || t.panicked != nil {
@@ -139,7 +141,17 @@ func better(tries <-chan try) try {
 	return t
 }
 
-// finish writes the answer of a try, and says who has given it.
+// server is the label of metric.HedgedQueries.
+func (t *try) server() string {
+	switch {
+	case t.m == nil:
+		return "none"
+	case t.second.IsValid():
+		return "second"
+	}
+	return "first"
+}
+
 func (t *try) finish(ctx context.Context, w dns.ResponseWriter) (int, error) {
 	if t.panicked != nil {
 		panic(t.panicked)
@@ -156,12 +168,12 @@ func (t *try) finish(ctx context.Context, w dns.ResponseWriter) (int, error) {
 	return t.code, t.err
 }
 
-// second returns the server to ask beside the one that *forward* asks: the next one behind it that is not down.
+// second returns the next server that is not down.
 func (h *hedge) second(asked *askedServer) (s namedServer, ok bool) {
-	first := asked.server.Load()
-	if first == nil || h.open.Load() > maxOpen {
+	if h.open.Load() > maxOpen {
 		return s, false
 	}
+	first := asked.server.Load()
 	i := slices.IndexFunc(h.others, func(s namedServer) bool { return s.address == *first })
 	if i < 0 {
 		return s, false
@@ -174,11 +186,10 @@ func (h *hedge) second(asked *askedServer) (s namedServer, ok bool) {
 	return s, false
 }
 
-// secondTimeout bounds the time for a connection to the second server. Package proxy bounds the time for its answer.
+// secondTimeout bounds connecting. Package proxy bounds the wait for an answer.
 const secondTimeout = 2 * time.Second
 
-// ask returns the answer of the second server, nil for none that *forward* would be content with whatever its
-// properties.
+// ask returns nil for an answer that a property of *forward* might reject.
 func (h *hedge) ask(ctx context.Context, p *proxy.Proxy, w dns.ResponseWriter, r *dns.Msg) *dns.Msg {
 	ctx, cancel := context.WithTimeout(ctx, secondTimeout)
 	defer cancel()
@@ -188,7 +199,7 @@ func (h *hedge) ask(ctx context.Context, p *proxy.Proxy, w dns.ResponseWriter, r
 		m, _, _, err := p.Connect(ctx, state, options)
 		switch {
 		case errors.Is(err, proxy.ErrCachedClosed):
-			continue // the connection was closed before; there is a bounded number of them
+			continue // closed before use; the number of cached connections is bounded
 		case err != nil:
 			p.Healthcheck()
 			return nil
@@ -199,19 +210,18 @@ func (h *hedge) ask(ctx context.Context, p *proxy.Proxy, w dns.ResponseWriter, r
 	}
 }
 
-// askedServer is the server that *forward* has asked last, for the hedge and for the exchange of the query.
+// askedServer records the server that *forward* asked last, and passes it on to the exchange.
 type askedServer struct {
-	exchange context.Context // has it
+	exchange context.Context // has the exchange
 	server   atomic.Pointer[netip.AddrPort]
 }
 
-// SetUpstream implements origin.UpstreamSetter.
 func (a *askedServer) SetUpstream(server netip.AddrPort) {
 	a.server.Store(&server)
 	origin.SetUpstream(a.exchange, server)
 }
 
-// ownMetadata returns ctx with a copy of its labels: *forward* adds one, perhaps after the query has been answered.
+// ownMetadata copies labels: *forward* adds a label, perhaps after the answer.
 func ownMetadata(ctx context.Context) context.Context {
 	labels := metadata.ValueFuncs(ctx)
 	if labels == nil {

@@ -12,28 +12,25 @@ import (
 	"github.com/puntdns/puntdns/internal/plugincfg/traits"
 )
 
-// mayForward reports whether a plugin, or one behind it, may send a query to another server. *rewrite*
-// counts, since it adds the options of the operator.
+// mayForward reports whether a plugin, or one behind, may query another server. *rewrite* adds options of the
+// operator, so it counts.
 func mayForward(name string) bool {
 	return name == "rewrite" || name == "cache" || traits.Has(name, traits.Recurses)
 }
 
-// hop stands before all plugins that send queries to other servers. An OPT record is for the next hop
-// only (RFC 6891, section 6.1.1). So the plugins behind get a query with the size of the
-// guest's buffer and its DO, and none of its options: a cookie (RFC 7873) is for this process, padding
-// (RFC 7830) for this connection, and a client subnet (RFC 7871) tells an outside server a tenant's
-// address. Of the options in the answer, the guest gets Extended DNS Errors (RFC 8914).
+// hop stands before plugins that query other servers. An OPT record is for the next hop only (RFC 6891, section 6.1.1),
+// so these plugins get the guest's buffer size and DO, but no options. A cookie (RFC 7873) is for this process, padding
+// (RFC 7830) for this connection, and a client subnet (RFC 7871) would disclose a tenant's address. The guest gets
+// Extended DNS Errors (RFC 8914), but no other options.
 type hop struct {
 	next plugin.Handler
-	// isRewritten is set if *rewrite* is behind, which changes a query in place. CoreDNS would
-	// return to the guest what *rewrite* adds.
+	// isRewritten is set if *rewrite* is behind. It changes a query in place, and CoreDNS would return the change to
+	// the guest.
 	isRewritten bool
 }
 
-// Name implements plugin.Handler.
 func (*hop) Name() string { return name }
 
-// ServeDNS implements plugin.Handler.
 func (h *hop) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 	o := r.IsEdns0()
 	w = &hopWriter{w, o != nil}
@@ -43,11 +40,10 @@ func (h *hop) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (i
 	return plugin.NextOrFailure(name, h.next, ctx, w, r)
 }
 
-// flagDO is the one flag of EDNS (RFC 3225, section 3) in the TTL of an OPT record.
+// flagDO is EDNS' one flag in the TTL (RFC 3225, section 3).
 const flagDO = 1 << 15
 
-// forNextHop returns r with an OPT record of its own if o, the record of r, is not nil. The result
-// shares the question with r.
+// The result shares the question with r.
 func forNextHop(r *dns.Msg, o *dns.OPT) *dns.Msg {
 	if o == nil {
 		return withOPT(r, nil)
@@ -57,8 +53,7 @@ func forNextHop(r *dns.Msg, o *dns.OPT) *dns.Msg {
 	return withOPT(r, own)
 }
 
-// withOPT returns m with one OPT record, or with none if own is nil. A signature stays the last record
-// (RFC 8945, section 5.1).
+// own may be nil. A signature stays the last record (RFC 8945, section 5.1).
 func withOPT(m *dns.Msg, own *dns.OPT) *dns.Msg {
 	c := *m
 	c.Extra = slices.DeleteFunc(slices.Clone(m.Extra), func(rr dns.RR) bool { return rr.Header().Rrtype == dns.TypeOPT })
@@ -68,14 +63,12 @@ func withOPT(m *dns.Msg, own *dns.OPT) *dns.Msg {
 	return &c
 }
 
-// hopWriter is the writer behind a hop.
 type hopWriter struct {
 	dns.ResponseWriter
-	// edns is set if the guest's query has EDNS: else the answer has none (RFC 6891, section 7).
+	// edns: without EDNS in the guest's query the answer has none (RFC 6891, section 7).
 	edns bool
 }
 
-// WriteMsg implements dns.ResponseWriter.
 func (w *hopWriter) WriteMsg(m *dns.Msg) error {
 	o := m.IsEdns0()
 	switch {
@@ -90,11 +83,10 @@ func (w *hopWriter) WriteMsg(m *dns.Msg) error {
 	return w.ResponseWriter.WriteMsg(m)
 }
 
-// maxErrors bounds the Extended DNS Errors of an answer, in bytes: with the longest question it fits
-// into the smallest buffer, of 512.
+// maxErrors bounds, in bytes, an answer's Extended DNS Errors: with the longest question they fit into 512 bytes, the
+// smallest buffer.
 const maxErrors = 200
 
-// errorsOf returns the Extended DNS Errors of a record, without those that are too long.
 func errorsOf(o *dns.OPT) (all []dns.EDNS0) {
 	const head = 6 // bytes: option code, length, INFO-CODE
 	room := maxErrors

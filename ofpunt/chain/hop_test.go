@@ -12,18 +12,16 @@ import (
 	"github.com/miekg/dns"
 )
 
-// optUpstream is a DNS server that answers with options of its own, and records those that come.
+// optUpstream is a DNS server that answers with options.
 type optUpstream struct {
-	addr string
-	// options are those of its answers, rcode is that.
+	addr    string
 	options []dns.EDNS0
 	rcode   int
-	// got is the EDNS of the last query, as ednsOf writes it.
+	// got is ednsOf the last query.
 	got   atomic.Pointer[string]
 	asked atomic.Int64
 }
 
-// newOPTUpstream starts a server on the loopback.
 func newOPTUpstream(t *testing.T, rcode int, options ...dns.EDNS0) *optUpstream {
 	t.Helper()
 	c, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -52,7 +50,7 @@ func newOPTUpstream(t *testing.T, rcode int, options ...dns.EDNS0) *optUpstream 
 	return up
 }
 
-// ednsOf returns flags and options of a message in short, "none" without EDNS.
+// ednsOf returns flags and options, "none" without EDNS.
 func ednsOf(m *dns.Msg) string {
 	o := m.IsEdns0()
 	if o == nil {
@@ -68,8 +66,8 @@ func ednsOf(m *dns.Msg) string {
 	return text
 }
 
-// Options of a guest do not reach an upstream, and of those of an upstream the guest gets Extended
-// DNS Errors, from *cache* too. Those that the operator adds by *rewrite* reach the upstream alone.
+// No option of a guest reaches an upstream. The guest gets an upstream's Extended DNS Errors, from *cache* too.
+// Options of *rewrite* reach only the upstream.
 func TestNextHop(t *testing.T) {
 	options := []dns.EDNS0{
 		&dns.EDNS0_SUBNET{Code: dns.EDNS0SUBNET, Family: 1, SourceNetmask: 24, Address: net.IPv4(198, 51, 100, 0).To4()},
@@ -121,7 +119,7 @@ func TestNextHop(t *testing.T) {
 					if m == nil || m.Rcode != tt.rcode {
 						t.Fatalf("query %d: %v", i, m)
 					}
-					// The writer of the exchange leaves DO alone of the flags.
+					// The exchange's writer clears all flags but DO.
 					if got := strings.Replace(ednsOf(m), "c000", "8000", 1); got != tt.want {
 						t.Errorf("query %d: the guest gets %q, want %q", i, got, tt.want)
 					}

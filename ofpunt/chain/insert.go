@@ -10,21 +10,18 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/tenantcache"
 )
 
-// insertOwnHandlers returns the plugins of a block with handlers of our own between them:
+// insertOwnHandlers returns the plugins of a block with puntdns' handlers:
 //
 //	ofpunt, metadata ... unobserved, log, outcome ... hop, Normalize, rewrite ... Above, cache, Below ... Unstored, whoami
 //
-// An outcome stands behind log and prometheus, an unobserved before each run of plugins that report
-// queries, a hop before the first plugin that may send a query to another server. The handlers of package
-// tenantcache stand where the block has cache.
+// unobserved stands before each run of observers, hop before the first plugin that may query another server. Package
+// tenantcache has the handlers around *cache*.
 func insertOwnHandlers(plugins []plugin.Plugin, o tenantcache.Options) []plugin.Plugin {
 	names := make([]string, len(plugins))
 	for i, p := range plugins {
-		// A handler is made more than once in any case: each server that has the
-		// block makes one.
 		names[i] = p(nil).Name()
 	}
-	inserted := map[int][]plugin.Plugin{} // by the index of the plugin that they come before
+	inserted := map[int][]plugin.Plugin{} // by the index of the plugin behind them
 	before := func(i int, p plugin.Plugin) { inserted[i] = append(inserted[i], p) }
 
 	plugins = slices.Clone(plugins)
@@ -47,10 +44,9 @@ func insertOwnHandlers(plugins []plugin.Plugin, o tenantcache.Options) []plugin.
 	if cache := slices.Index(names, "cache"); cache >= 0 {
 		first := cache
 		if rewrite := slices.Index(names, "rewrite"); rewrite >= 0 {
-			// What rewrite adds to a question is the operator's wish, so it stays.
+			// Normalize would remove the options that *rewrite* adds.
 			first = min(first, rewrite)
 		}
-		// One for all chains of the block, as they have one cache.
 		c := tenantcache.New(o)
 		before(first, tenantcache.Normalize)
 		before(cache, c.Above)
@@ -66,9 +62,7 @@ func insertOwnHandlers(plugins []plugin.Plugin, o tenantcache.Options) []plugin.
 	return append(all, inserted[len(plugins)]...)
 }
 
-// followedBy returns *prometheus* with a handler behind it that has the name of the plugin behind it
-// in the block: *prometheus* counts each answer for the name of the handler behind it, which may be
-// one of our own.
+// *prometheus* counts answers by the name of the next handler, which may be puntdns' own.
 func followedBy(prometheus plugin.Plugin, behind string) plugin.Plugin {
 	return func(next plugin.Handler) plugin.Handler {
 		if next != nil {
@@ -78,11 +72,9 @@ func followedBy(prometheus plugin.Plugin, behind string) plugin.Plugin {
 	}
 }
 
-// named is a handler by another name.
 type named struct {
 	plugin.Handler
 	name string
 }
 
-// Name implements plugin.Handler.
 func (n named) Name() string { return n.name }

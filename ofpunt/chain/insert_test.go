@@ -24,7 +24,7 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/tenantcache"
 )
 
-// as makes a handler a plugin, which knows what comes next.
+// as makes a plugin of a function.
 type as struct {
 	name  string
 	serve func(ctx context.Context, next plugin.Handler, w dns.ResponseWriter, r *dns.Msg) (int, error)
@@ -40,7 +40,6 @@ func (h as) plugin() plugin.Plugin {
 	return func(next plugin.Handler) plugin.Handler { h.next = next; return h }
 }
 
-// end is a plugin that ends the chain.
 func end(f func(w dns.ResponseWriter, r *dns.Msg)) plugin.Plugin {
 	return as{name: "forward", serve: func(_ context.Context, _ plugin.Handler, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 		f(w, r)
@@ -84,12 +83,10 @@ func TestInsertOwnHandlers(t *testing.T) {
 	}
 }
 
-// newTestHandler is the plugin of a Handler without a block.
 func newTestHandler(next plugin.Handler) plugin.Handler {
 	return &Handler{Next: next, duration: metric.AnswerDuration.WithLabelValues("", "")}
 }
 
-// chain is a server of a bridge with the plugins that stand behind ofpunt.
 func chain(t *testing.T, plugins ...plugin.Plugin) *dnsserver.Server {
 	t.Helper()
 	c := &dnsserver.Config{Zone: ".", Plugin: insertOwnHandlers(append([]plugin.Plugin{newTestHandler}, plugins...), tenantcache.Options{Detach: detach})}
@@ -100,7 +97,7 @@ func chain(t *testing.T, plugins ...plugin.Plugin) *dnsserver.Server {
 	return s
 }
 
-// ask asks a server as a socket does, with RD.
+// ask asks as a socket does.
 func ask(s *dnsserver.Server, name string) *dns.Msg {
 	w := &recorder{}
 	ctx := context.WithValue(context.Background(), dnsserver.Key{}, s)
@@ -124,8 +121,7 @@ func newCache() plugin.Plugin {
 	return func(next plugin.Handler) plugin.Handler { c.Next = next; return c }
 }
 
-// An answer that a plugin below cache has put together from a lookup is not stored, and
-// has the TC that it had; one without a lookup is stored.
+// cache stores no answer that a plugin below made from a lookup, and keeps its TC.
 func TestAnswerWithLookupIsNotStored(t *testing.T) {
 	asked := map[string]int{}
 	s := chain(t, newCache(),
@@ -169,8 +165,7 @@ func TestAnswerWithLookupIsNotStored(t *testing.T) {
 	}
 }
 
-// The empty answer to a lookup that reaches the end of the chain says nothing of the name: the
-// query of a guest that asks for the name itself is still resumed.
+// The empty answer to a lookup is not stored: a guest's query for the name is still resumed.
 func TestEmptyLookupIsNotStored(t *testing.T) {
 	s := chain(t, newCache(),
 		as{name: "file", serve: func(ctx context.Context, next plugin.Handler, w dns.ResponseWriter, r *dns.Msg) (int, error) {
@@ -198,17 +193,15 @@ func TestEmptyLookupIsNotStored(t *testing.T) {
 	}
 }
 
-// puntContext is the context of an exchange of a server.
 func puntContext(s *dnsserver.Server, x *punt.Exchange, o *origin.Origin) context.Context {
 	return context.WithValue(origin.NewContext((&Server{dns: s}).Context(), o), punt.Key{}, x)
 }
 
-// resumer counts how often a packet is resumed.
 type resumer struct{ times int }
 
 func (r *resumer) Resume() error { r.times++; return nil }
 
-// What cache asks for by itself, before an answer expires, is no guest's question.
+// A query that cache makes before an answer expires is a lookup.
 func TestPrefetchIsALookup(t *testing.T) {
 	lookups := make(chan bool, 1)
 	below := tenantcache.New(tenantcache.Options{Detach: detach}).Below
@@ -217,7 +210,7 @@ func TestPrefetchIsALookup(t *testing.T) {
 		lookups <- ok && o.Lookup && o.Resumer == nil
 		m := new(dns.Msg).SetReply(r)
 		m.Answer = []dns.RR{a("a.", 1)}
-		m.Answer[0].Header().Ttl = 1 // 5 s at least in the cache: 90 % of it round up to all
+		m.Answer[0].Header().Ttl = 1 // at least 5 s in the cache: 90 % of 5 rounds up to all
 		return dns.RcodeSuccess, w.WriteMsg(m)
 	}}
 	h := below(report)
@@ -262,7 +255,7 @@ func TestPrefetchIsALookup(t *testing.T) {
 	})
 }
 
-// nobody is the writer of a prefetch (CoreDNS's plugin/cache, prefetchAddr).
+// nobody is the writer of a prefetch (prefetchAddr of CoreDNS' plugin/cache).
 type nobody struct{ test.ResponseWriter }
 
 func (nobody) LocalAddr() net.Addr { return &net.TCPAddr{} }

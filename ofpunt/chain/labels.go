@@ -10,9 +10,8 @@ import (
 	"github.com/puntdns/puntdns/internal/label"
 )
 
-// readLabels reads which labels the block names. It returns an error for a view by a label that no query
-// of the block has: the view would match no query, or all. It warns of other plugins that read such a label,
-// and of labels that *rewrite* takes for a part of a name.
+// readLabels refuses a view by a label that no query of the block has: it would match no query, or all. It warns of
+// other plugins with that label, and of labels that *rewrite* takes literally.
 func (b *Block) readLabels() error {
 	b.reads = label.Read(b.source)
 	var all []error
@@ -27,8 +26,8 @@ func (b *Block) readLabels() error {
 	return errors.Join(all...)
 }
 
-// refuseLabel returns an error for a view or a policy of egress by a label that is wrong, and warns of other plugins
-// that read the label. wrong is empty if the label is right.
+// refuseLabel returns an error for a view or an egress policy, and warns of other plugins. wrong is empty for a right
+// label.
 func (b *Block) refuseLabel(u *label.Use, wrong string) error {
 	if wrong == "" {
 		return nil
@@ -41,8 +40,6 @@ func (b *Block) refuseLabel(u *label.Use, wrong string) error {
 	return nil
 }
 
-// checkLabelsWithoutDatabase returns an error for a view or a policy of egress by a label that only OVN databases have
-// values for, and warns of other plugins that read such a label. The bridge has no database.
 func (b *Block) checkLabelsWithoutDatabase() error {
 	var all []error
 	uses := slices.Concat(b.reads.Uses, b.reads.Policies)

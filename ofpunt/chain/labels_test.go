@@ -15,21 +15,22 @@ import (
 	"github.com/puntdns/puntdns/internal/origin"
 )
 
-// attributes are what the databases say of a port.
+// attributes are the data of a port in the databases.
 type attributes map[string]string
 
 func (a attributes) Routers() string              { return a["router"] }
+func (a attributes) Groups() string               { return a["group"] }
 func (a attributes) ExternalID(key string) string { return a["id "+key] }
 
 func TestLabelValues(t *testing.T) {
 	known := &origin.Origin{
 		Bridge: "br-int", InPort: 7, VLAN: 5, Network: origin.Network{0: 1}, Switch: "red", Port: "vm1", MAC: origin.MAC{5: 9},
-		Destination: netip.MustParseAddrPort("192.0.2.1:53"), Attributes: attributes{"router": "r1,r2", "id a:b": "c"},
+		Destination: netip.MustParseAddrPort("192.0.2.1:53"), Attributes: attributes{"router": "r1,r2", "group": "g1,g2", "id a:b": "c"},
 	}
-	// A line of a log has these, and a terminal shows it.
+	// These go to log lines and terminals.
 	hostile := &origin.Origin{
 		Bridge: "br-int", InPort: 7, Switch: "red\n[INFO] forged", Port: "vm\x1b[2J",
-		Attributes: attributes{"router": "r\u2028,r2", "id a:b": "a\\nb\u202e"},
+		Attributes: attributes{"router": "r\u2028,r2", "group": "g\u2028", "id a:b": "a\\nb\u202e"},
 	}
 	for _, tt := range []struct {
 		of   *origin.Origin
@@ -37,15 +38,15 @@ func TestLabelValues(t *testing.T) {
 	}{
 		{known, map[string]string{
 			"bridge": "br-int", "in-port": "7", "vlan": "5", "network": "01000000-0000-0000-0000-000000000000", "switch": "red", "port": "vm1",
-			"client-mac": "00:00:00:00:00:09", "destination": "192.0.2.1:53", "router": "r1,r2", "external-id/a:b": "c", "external-id/none": "",
+			"client-mac": "00:00:00:00:00:09", "destination": "192.0.2.1:53", "router": "r1,r2", "group": "g1,g2", "external-id/a:b": "c", "external-id/none": "",
 		}},
 		{hostile, map[string]string{
 			"bridge": "br-int", "in-port": "7", "vlan": "0", "network": "", "switch": `red\n[INFO] forged`, "port": `vm\x1b[2J`,
-			"client-mac": "00:00:00:00:00:00", "destination": "invalid AddrPort", "router": `r\u2028,r2`, "external-id/a:b": `a\\nb\u202e`, "external-id/none": "",
+			"client-mac": "00:00:00:00:00:00", "destination": "invalid AddrPort", "router": `r\u2028,r2`, "group": `g\u2028`, "external-id/a:b": `a\\nb\u202e`, "external-id/none": "",
 		}},
 		{&origin.Origin{}, map[string]string{
 			"bridge": "", "in-port": "0", "vlan": "0", "network": "", "switch": "", "port": "",
-			"client-mac": "00:00:00:00:00:00", "destination": "invalid AddrPort", "router": "", "external-id/a:b": "", "external-id/none": "",
+			"client-mac": "00:00:00:00:00:00", "destination": "invalid AddrPort", "router": "", "group": "", "external-id/a:b": "", "external-id/none": "",
 		}},
 	} {
 		h := &Handler{labels: append(label.All(), label.OfKey("a:b"), label.OfKey("none"))}
@@ -64,7 +65,6 @@ func TestLabelValues(t *testing.T) {
 	}
 }
 
-// BenchmarkMetadata sets the labels of a query and reads those that a block names.
 func BenchmarkMetadata(b *testing.B) {
 	key := label.OfKey("neutron:project_id")
 	o := &origin.Origin{Bridge: "br-int", InPort: 7, Port: "vm1", Switch: "red", Attributes: attributes{"id neutron:project_id": "p"}}

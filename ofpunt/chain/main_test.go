@@ -26,17 +26,14 @@ import (
 	_ "github.com/coredns/coredns/plugin/whoami"
 )
 
-// blocksKey is the key of the blocks of a Corefile in the storage of its caddy.Instance.
 type blocksKey struct{}
 
-// directives has the directives of the tests, in the order of the chain.
-const directives = "ofpunt metadata prometheus health ready bind errors log audit dnstap loadbalance unknown tsig rewrite ovnhosts transfer cache private template header file grpc passthrough ovnforward forward whoami view"
+// directives are in the order of the chain.
+const directives = "ofpunt metadata prometheus health ready bind errors log audit dnstap loadbalance unknown tsig rewrite ovnhosts rpz egress transfer ovnforward cache private template header file grpc passthrough forward whoami view"
 
-// starting is the Corefile that startCache starts.
 var starting string
 
-// prepareAndCompile is the first stage of OnStartup, since plugins such as *metadata* read the compiled
-// chains in their own stages.
+// prepareAndCompile is the first stage of OnStartup: plugins such as *metadata* read the chains in theirs.
 func prepareAndCompile(blocks []*Block) error {
 	parsed, err := caddyfile.Parse("Corefile", strings.NewReader(starting), nil)
 	if err == nil {
@@ -48,7 +45,6 @@ func prepareAndCompile(blocks []*Block) error {
 	return err
 }
 
-// TestMain registers a directive ofpunt that parses blocks, and serves no bridge.
 func TestMain(m *testing.M) {
 	if err := dnsserver.SetDirectives(strings.Fields(directives)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -69,6 +65,6 @@ func TestMain(m *testing.M) {
 		return nil
 	})
 	caddy.Quiet, dnsserver.Quiet = true, true
-	// The finalizer of a proxy ends this goroutine, whenever that runs.
+	// A proxy's finalizer ends this goroutine at an unknown time.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/coredns/coredns/plugin/pkg/proxy.(*Transport).connManager"))
 }

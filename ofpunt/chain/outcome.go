@@ -11,15 +11,14 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/punt"
 )
 
-// log and the metrics of the server show the outcome of a query without an answer instead of the rcode.
+// log and the server's metrics show these for queries without an answer.
 func init() {
 	dns.RcodeToString[punt.RcodeResumed] = "RESUMED"
 	dns.RcodeToString[punt.RcodeDropped] = "DROPPED"
 }
 
-// outcome stands below log and prometheus. A query without an answer counts there as an error,
-// or as NOERROR. So outcome writes them a message with the outcome, which the writer of the
-// exchange does not send.
+// outcome stands below log and prometheus, which would count a query without an answer as an error or NOERROR. It
+// writes them a message, which the exchange's writer does not send.
 type outcome struct{ next plugin.Handler }
 
 func newOutcome(next plugin.Handler) *outcome {
@@ -29,7 +28,7 @@ func newOutcome(next plugin.Handler) *outcome {
 	return &outcome{next}
 }
 
-// endOfChain is for a chain whose last plugin is log or prometheus.
+// endOfChain stands behind log or prometheus as the last plugin.
 type endOfChain struct{}
 
 func (endOfChain) Name() string { return name }
@@ -38,10 +37,8 @@ func (endOfChain) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	return plugin.NextOrFailure(name, nil, ctx, w, r)
 }
 
-// Name implements plugin.Handler.
 func (*outcome) Name() string { return name }
 
-// ServeDNS implements plugin.Handler.
 func (h *outcome) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 	code, err := plugin.NextOrFailure(name, h.next, ctx, w, r)
 	if x, ok := punt.FromContext(ctx); ok {
@@ -53,8 +50,7 @@ func (h *outcome) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	return code, err
 }
 
-// outcomeOf returns the outcome of a query whose chain has returned code; 0 where there is an
-// answer or the server will write one.
+// outcomeOf returns 0 if there is an answer, or the server writes one.
 func outcomeOf(x *punt.Exchange, code int) int {
 	rcode, done := x.Unanswered()
 	if !done && plugin.ClientWrite(code) {

@@ -11,10 +11,9 @@ import (
 	"github.com/puntdns/puntdns/internal/plugincfg/traits"
 )
 
-// recurses reports whether the answers of a block have RA (RFC 1035, section 4.1.1): for a name
-// that it does not know, it asks another server, or sends the query on to the server that the
-// guest has asked. nslookup and some resolvers reject a local answer without RA. A rule of
-// header on RA overrides all else.
+// recurses reports whether answers of a block have RA (RFC 1035, section 4.1.1): if it asks another server for unknown
+// names, or resumes. nslookup and some resolvers reject a local answer without RA. Rules of *header* on RA take
+// precedence.
 func recurses(c *dnsserver.Config, hijack bool) bool {
 	if h, ok := c.Handler("header").(header.Header); ok {
 		for _, r := range slices.Backward(h.ResponseRules) {

@@ -24,7 +24,6 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/tenantcache"
 )
 
-// hits counts hits and misses of the caches in this process from now on.
 func hits(t testing.TB) func() (hits, misses float64) {
 	of := func() (float64, float64) {
 		return testkit.Sum(t, "coredns_cache_hits_total"), testkit.Sum(t, "coredns_cache_misses_total")
@@ -33,8 +32,7 @@ func hits(t testing.TB) func() (hits, misses float64) {
 	return func() (float64, float64) { a, b := of(); return a - h, b - m }
 }
 
-// upstreamAnswer answers A and TXT of any name: an address, or the local options and the client
-// subnet that came.
+// upstreamAnswer answers A with an address, TXT with local options and the client subnet.
 func upstreamAnswer(asked *atomic.Int64) func(context.Context, dns.ResponseWriter, *dns.Msg) (int, error) {
 	return func(_ context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 		asked.Add(1)
@@ -67,19 +65,17 @@ func upstreamAnswer(asked *atomic.Int64) func(context.Context, dns.ResponseWrite
 	}
 }
 
-// Two tenants have the same addresses, and one of them two guests.
+// Tenants share addresses; red has two guests.
 var (
-	red1  = guest(0, 1, "10.0.0.5")
-	red2  = guest(0, 2, "10.0.0.6")
-	blue1 = guest(1, 1, "10.0.0.5")
-	// socketAsker asks at a socket of the same block.
+	red1        = guest(0, 1, "10.0.0.5")
+	red2        = guest(0, 2, "10.0.0.6")
+	blue1       = guest(1, 1, "10.0.0.5")
 	socketAsker = asker{addr: "10.0.0.5", port: 40000}
 )
 
 const textTemplate = "template IN TXT {\n answer \"{{ .Name }} 600 IN TXT \\\"%s\\\"\"\n }\n"
 
-// Whatever an answer is made of, each asker has what it would have without cache, as often as it
-// asks, and whoever has asked before.
+// Each asker gets its answer without cache, however it is made, and whoever asked before.
 func TestCacheEqualsNone(t *testing.T) {
 	meta := func(labels ...string) string {
 		text := ""
@@ -90,7 +86,7 @@ func TestCacheEqualsNone(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name, text string
-		// hits is how many of the last round's queries are answered by cache.
+		// hits are the cache hits of the last round.
 		hits float64
 	}{
 		{"the question alone", fmt.Sprintf(textTemplate, "{{ .Name }}"), 10},
@@ -146,7 +142,7 @@ func TestCacheEqualsNone(t *testing.T) {
 							}
 						}
 					}
-					// What was learned in one round is stored in the next.
+					// A round learns, the next one stores.
 					if got, _ := since(); round == 3 && got != tt.hits {
 						t.Errorf("%v hits, want %v", got, tt.hits)
 					}
@@ -156,10 +152,8 @@ func TestCacheEqualsNone(t *testing.T) {
 	}
 }
 
-// errFailed is that of an upstream.
 var errFailed = errors.New("failed")
 
-// A plugin at the end of the chain reads the labels that the test says.
 func TestCacheKnowsAsker(t *testing.T) {
 	read := func(ctx context.Context, label string) string {
 		if f := metadata.ValueFunc(ctx, label); f != nil {
@@ -185,7 +179,7 @@ func TestCacheKnowsAsker(t *testing.T) {
 				t.Errorf("%q, want %q", got, want)
 			}
 		}
-		if asked != 3 { // one to learn, one for each switch
+		if asked != 3 { // to learn, and for each of two switches
 			t.Errorf("asked %d times, want 3", asked)
 		}
 	})
@@ -219,7 +213,7 @@ func TestCacheKnowsAsker(t *testing.T) {
 			rig.lookup(red1, "x.test.", dns.TypeTXT)
 		}
 		public = false
-		// What was right for all when it was stored is so until it expires.
+		// A public answer stays public until it expires.
 		if got := rig.lookup(blue1, "x.test.", dns.TypeTXT); got != "NOERROR public" || asked != 1 {
 			t.Errorf("%q, asked %d times", got, asked)
 		}
@@ -257,7 +251,7 @@ func TestCacheKnowsAsker(t *testing.T) {
 				}
 			}
 		}
-		if asked != 4 { // one to learn, one for each of two switches and the socket
+		if asked != 4 { // to learn, and for each of two switches and the socket
 			t.Errorf("asked %d times, want 4", asked)
 		}
 	})
@@ -289,7 +283,7 @@ func TestCacheKnowsAsker(t *testing.T) {
 	})
 	t.Run("records of other owners", func(t *testing.T) {
 		rig, asked := startCache(t, corefile), 0
-		// Plugins such as file answer with the records that they have.
+		// Plugins such as file answer with their own records.
 		own := map[string]*dns.CNAME{}
 		rig.upstream = func(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 			asked++
@@ -368,7 +362,7 @@ func TestCacheKnowsAsker(t *testing.T) {
 		o.Attributes = keys
 		who.origin = &o
 		rig.upstream = func(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
-			keys.Add(100) // the database has another value by now
+			keys.Add(100) // the database has changed
 			defer keys.Add(-100)
 			return answer(w, r, read(ctx, "ofpunt/external-id/k"))
 		}
@@ -379,10 +373,10 @@ func TestCacheKnowsAsker(t *testing.T) {
 	})
 }
 
-// changingKey is a port whose external_ids change.
 type changingKey struct{ atomic.Int64 }
 
 func (k *changingKey) Routers() string          { return "" }
+func (k *changingKey) Groups() string           { return "" }
 func (k *changingKey) ExternalID(string) string { return fmt.Sprint(k.Load()) }
 
 // A plugin above cache may add to the key.
@@ -413,8 +407,7 @@ func TestCacheKeyOfPlugins(t *testing.T) {
 	}
 }
 
-// A plugin above cache may have a handler of its own answer, in the place of the plugins below:
-// with *cache* before it, and for names that *cache* leaves alone.
+// A plugin above cache may choose the handler below, also for names that *cache* does not handle.
 func TestCacheRoute(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -460,8 +453,7 @@ func TestCacheRoute(t *testing.T) {
 	}
 }
 
-// startRouted starts a server with a *cache* for some zones, all if there are none, between two
-// plugins.
+// startRouted gives *cache* the zones; nil is all.
 func startRouted(t *testing.T, zones []string, above, below plugin.Plugin) *cacheRig {
 	t.Helper()
 	tokens := []caddyfile.Token{{Text: "cache"}}
@@ -483,8 +475,7 @@ func startRouted(t *testing.T, zones []string, above, below plugin.Plugin) *cach
 	return &cacheRig{Server: &Server{dns: s}}
 }
 
-// Nobody can ask for an entry of another by its name in cache: not on the wire, and not by a
-// plugin that would know it.
+// Nobody gets an entry by its name in cache, neither by wire nor by a plugin.
 func TestCacheForgedName(t *testing.T) {
 	const corefile = ". {\n $OFPUNT\n $CLOSE\n metadata\n log . {/ofpunt/switch}\n cache\n}\n"
 	rig := startCache(t, corefile)
@@ -495,7 +486,7 @@ func TestCacheForgedName(t *testing.T) {
 		m.Answer = []dns.RR{&dns.TXT{Hdr: dns.RR_Header{Name: below, Rrtype: dns.TypeTXT, Class: dns.ClassINET, Ttl: 600}, Txt: []string{metadata.ValueFunc(ctx, "ofpunt/switch")()}}}
 		return 0, w.WriteMsg(m)
 	}
-	// The names of the entries are those that the handlers around a cache of ours give it.
+	// Handlers around cache give entries these names.
 	for range 3 {
 		rig.lookup(red1, "x.test.", dns.TypeTXT)
 	}

@@ -16,19 +16,16 @@ func isTransfer(r *dns.Msg) bool {
 	return len(r.Question) > 0 && (r.Question[0].Qtype == dns.TypeAXFR || r.Question[0].Qtype == dns.TypeIXFR)
 }
 
-// noTransfers stands behind *transfer*, which passes queries for zones that it does not have. An upstream of
-// *forward* may have such a zone, and would give it to the address of this node. There is nothing to resume:
-// *transfer* passes only TCP queries.
+// noTransfers stands behind *transfer*, which passes on queries for other zones. An upstream of *forward* may have the
+// zone and give it to this node's address. Nothing can be resumed: *transfer* passes only TCP.
 type noTransfers struct{ next plugin.Handler } // nil at the end of a chain
 
-// Name implements plugin.Handler.
 func (*noTransfers) Name() string { return name }
 
-// ServeDNS implements plugin.Handler.
 func (h *noTransfers) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 	if _, punted := origin.FromContext(ctx); !punted || !isTransfer(r) {
 		return plugin.NextOrFailure(name, h.next, ctx, w, r)
 	}
-	// The message is written here, so that tsig signs it and log has its rcode.
+	// Written here, so that tsig signs it and log has its rcode.
 	return dns.RcodeSuccess, w.WriteMsg(new(dns.Msg).SetRcode(r, dns.RcodeRefused))
 }

@@ -24,8 +24,7 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/watch"
 )
 
-// Only transfer answers zone transfers, in its own block and of its own zones: an upstream would
-// take them for those of the node.
+// Only transfer answers zone transfers, of its block and zones: an upstream would give zones to the node.
 func TestZoneTransfersByBlock(t *testing.T) {
 	zone := filepath.Join(t.TempDir(), "zone")
 	if err := os.WriteFile(zone, []byte("@ 60 IN SOA ns.corp.test. h.corp.test. 1 3600 600 86400 60\n@ 60 IN NS ns.corp.test.\n"), 0o600); err != nil {
@@ -64,7 +63,7 @@ func TestZoneTransfersByBlock(t *testing.T) {
 				return ". {\n $OFPUNT" + tt.mode + "\n $CLOSE\n metadata\n view " + tenant + " {\n expr metadata('ofpunt/port') == '" + tenant + "'\n }\n" + more + "}\n"
 			}
 			rig := startCache(t, block("red", " transfer {\n to *\n }\n"+file)+block("blue", ""))
-			forwarded := 0 // to the last plugin of the chain
+			forwarded := 0 // at the end of the chain
 			rig.upstream = func(_ context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 				forwarded++
 				return dns.RcodeSuccess, w.WriteMsg(new(dns.Msg).SetReply(r))

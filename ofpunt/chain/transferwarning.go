@@ -8,8 +8,8 @@ import (
 	"github.com/coredns/caddy/caddyfile"
 )
 
-// warnOfTransfers warns of zone transfers to addresses in a block that is for the guests of any
-// network: each tenant may give a guest that address, or two of them.
+// warnOfTransfers warns of transfers to an address in a block for any network: each tenant may give a guest that
+// address.
 func (b *Block) warnOfTransfers() {
 	if len(b.source.Tokens["view"]) > 0 || b.signsTransfers() {
 		return
@@ -32,8 +32,7 @@ func (b *Block) warnOfTransfers() {
 	}
 }
 
-// signsTransfers reports whether tsig requires a signature of zone transfers. It does for no
-// type by default, and of several lines with types the last one counts.
+// signsTransfers: by default *tsig* requires no signature; of several lines with types the last counts.
 func (b *Block) signsTransfers() bool {
 	var all bool
 	var types []string

@@ -12,12 +12,11 @@ import (
 	"github.com/puntdns/puntdns/internal/plugincfg/traits"
 )
 
-// A query that an operator explains goes past plugins that observe queries: the guest has not asked it.
+// An explained query skips observers: no guest has asked it.
 
-// observerRun is a part of a chain that has nothing but observers, from first up to and without end.
+// observerRun is a range [first, end) of observers in a chain.
 type observerRun struct{ first, end int }
 
-// observersAmong returns the runs of observers among the plugins of a chain.
 func observersAmong(names []string) (runs []observerRun) {
 	for i, n := range names {
 		switch last := len(runs) - 1; {
@@ -31,14 +30,14 @@ func observersAmong(names []string) (runs []observerRun) {
 	return runs
 }
 
-// unobservedRun makes the handler before a run of observers, which goes past them. Handlers are made
-// from the end of a chain to its begin, and by one goroutine.
+// unobservedRun makes the handler that skips a run of observers. One goroutine makes handlers, from the end of a chain
+// to its begin.
 type unobservedRun struct {
 	names  []string
 	behind plugin.Handler
 }
 
-// last returns the last plugin of the run. The plugin records the handler behind it.
+// last wraps the last plugin of the run, and records the handler behind.
 func (u *unobservedRun) last(p plugin.Plugin) plugin.Plugin {
 	return func(next plugin.Handler) plugin.Handler {
 		u.behind = next
@@ -50,16 +49,13 @@ func (u *unobservedRun) enter(next plugin.Handler) plugin.Handler {
 	return &unobserved{observer: next, behind: u.behind, names: u.names}
 }
 
-// unobserved stands before a run of observers.
 type unobserved struct {
 	observer, behind plugin.Handler
 	names            []string
 }
 
-// Name implements plugin.Handler.
 func (*unobserved) Name() string { return name }
 
-// ServeDNS implements plugin.Handler.
 func (h *unobserved) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 	x := explain.Of(ctx)
 	if x == nil {

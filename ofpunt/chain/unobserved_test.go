@@ -15,7 +15,7 @@ import (
 	"github.com/puntdns/puntdns/internal/explain"
 )
 
-// A query that is explained goes past the plugins that tell others of queries, and no other one does.
+// Only explained queries skip observers.
 func TestObserversAreLeftOut(t *testing.T) {
 	for _, tt := range []struct{ name, plugins, explained string }{
 		{"one run", "prometheus log audit acl forward", "acl forward"},
@@ -69,7 +69,7 @@ func TestObserversAreLeftOut(t *testing.T) {
 	}
 }
 
-// An explanation stores nothing in cache, and answers with what is there, as the guest would be.
+// An explanation reads cache like a guest, but stores nothing.
 func TestExplainedCache(t *testing.T) {
 	last := byte(1)
 	s := chain(t, newCache(), end(func(w dns.ResponseWriter, r *dns.Msg) {

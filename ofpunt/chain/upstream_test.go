@@ -20,7 +20,6 @@ import (
 	"github.com/opentracing/opentracing-go/mocktracer"
 )
 
-// toldUpstreams has the servers that were asked.
 type toldUpstreams struct {
 	mu  sync.Mutex
 	all []netip.AddrPort
@@ -38,7 +37,7 @@ func (t *toldUpstreams) told() []netip.AddrPort {
 	return slices.Clone(t.all)
 }
 
-// forward tells whom it asks before it does, and a trace has its spans as without that.
+// forward reports its server before it asks, and a trace keeps its spans.
 func TestNoteUpstream(t *testing.T) {
 	for _, traced := range []bool{false, true} {
 		var upstreams toldUpstreams

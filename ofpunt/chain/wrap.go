@@ -18,18 +18,16 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/punt"
 )
 
-// keyOwner is a plugin that has put keys into dnsserver.Config.TsigSecret for messages to itself.
+// keyOwner is a plugin with keys in dnsserver.Config.TsigSecret.
 type keyOwner interface {
 	plugin.Handler
-	// OwnKeys returns the names of the keys, in lower case. None is also a key of *tsig*.
+	// OwnKeys returns lower-case names of keys that are no keys of *tsig*.
 	OwnKeys() []string
 }
 
-// wrapPlugins wraps the forwards of each of configs in loopGuards, and each tsig in a tsigOfBlock. Behind
-// each transfer it puts a noTransfers.
 func wrapPlugins(configs []*dnsserver.Config, hijack bool, hedgeAfter time.Duration) {
 	for _, c := range configs {
-		// The zones of one block share the slice.
+		// Zones of one block share the slice.
 		c.Plugin = slices.Clone(c.Plugin)
 		keys := maps.Clone(c.TsigSecret)
 		for i, p := range c.Plugin {
@@ -55,15 +53,13 @@ func wrapPlugins(configs []*dnsserver.Config, hijack bool, hedgeAfter time.Durat
 	}
 }
 
-// tsigOfBlock is a *tsig* that takes the keys of its block only. On a socket CoreDNS takes the keys of all
-// blocks of the server: with a view for each tenant, the key of one tenant would be good in the block of
-// another.
+// tsigOfBlock is a *tsig* with its block's keys. On a socket CoreDNS takes the keys of all blocks: with a view per
+// tenant, a tenant's key would be valid in another tenant's block.
 type tsigOfBlock struct {
 	*tsig.TSIGServer
-	keys map[string]string // secrets in base64, by their names in lower case
+	keys map[string]string // base64 secrets by lower-case names
 }
 
-// ServeDNS implements plugin.Handler.
 func (t *tsigOfBlock) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 	if x, ok := punt.FromContext(ctx); ok && r == x.Request() {
 		x.SetKeys(t.keys)

@@ -11,7 +11,7 @@ import (
 	"github.com/coredns/coredns/plugin/tsig"
 )
 
-// Each tsig takes the keys of its own block, though CoreDNS gives a server those of all.
+// CoreDNS gives a server the keys of all blocks; each tsig takes its own block's.
 func TestTSIGOfBlock(t *testing.T) {
 	of := func(zone string, keys map[string]string) *dnsserver.Config {
 		return &dnsserver.Config{Zone: zone, TsigSecret: keys, Plugin: []plugin.Plugin{
@@ -34,9 +34,7 @@ func TestTSIGOfBlock(t *testing.T) {
 	}
 }
 
-// ownerOfKey is a keyOwner.
 type ownerOfKey struct{ plugin.Handler }
 
-// Name implements plugin.Handler. CoreDNS finds handlers by it.
 func (ownerOfKey) Name() string      { return "owner" }
 func (ownerOfKey) OwnKeys() []string { return []string{"feed."} }

@@ -17,6 +17,7 @@ import (
 	"github.com/coredns/caddy"
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/internal/endpoint"
 	"github.com/puntdns/puntdns/ofpunt/guests"
@@ -99,14 +100,15 @@ const (
 
 // Default returns the defaults that README.md documents.
 func Default(bridge string) Bridge {
+	var resolvers []netip.AddrPort
+	for _, addr := range api.DefaultResolvers() {
+		resolvers = append(resolvers, netip.AddrPortFrom(addr, placement.DNSPort))
+	}
 	return Bridge{
-		Name:     bridge,
-		OpenFlow: endpoint.OVSSocket(bridge + ".mgmt"),
-		OVSDB:    endpoint.OVSSocket("db.sock"),
-		Config: guests.Config{Placement: placement.OVN, Resolvers: []netip.AddrPort{
-			netip.AddrPortFrom(netip.MustParseAddr("169.254.169.254"), placement.DNSPort),
-			netip.AddrPortFrom(netip.MustParseAddr("fd00::254"), placement.DNSPort),
-		}},
+		Name:            bridge,
+		OpenFlow:        endpoint.OVSSocket(bridge + ".mgmt"),
+		OVSDB:           endpoint.OVSSocket("db.sock"),
+		Config:          guests.Config{Placement: placement.OVN, Resolvers: resolvers},
 		ARP:             true,
 		Lease:           DefaultLease,
 		Grace:           defaultGrace,
@@ -371,14 +373,14 @@ func parseControllerID(o *Bridge, args []string) error {
 }
 
 func parseLease(o *Bridge, args []string) (err error) {
-	o.Lease, err = parseDuration(args, "0 or whole seconds from 3s to 65535s", func(d time.Duration) bool {
+	o.Lease, err = corefile.Duration(args, "0 or whole seconds from 3s to 65535s", func(d time.Duration) bool {
 		return d == 0 || d >= minLease && d <= maxLease && d%time.Second == 0
 	})
 	return err
 }
 
 func parseGrace(o *Bridge, args []string) (err error) {
-	o.Grace, err = parseDuration(args, "one duration from 0 to 24h", func(d time.Duration) bool {
+	o.Grace, err = corefile.Duration(args, "one duration from 0 to 24h", func(d time.Duration) bool {
 		return d >= 0 && d <= maxGrace
 	})
 	return err
@@ -413,20 +415,6 @@ func parseWhy(o *Bridge, args []string) error {
 	}
 	o.Why = strings.ToLower(dns.Fqdn(args[0]))
 	return nil
-}
-
-// parseDuration parses the only word of a property. want is what the error says was expected,
-// and valid reports whether a duration is that.
-func parseDuration(args []string, want string, valid func(time.Duration) bool) (time.Duration, error) {
-	word, err := corefile.One(args, want)
-	if err != nil {
-		return 0, err
-	}
-	d, err := time.ParseDuration(word)
-	if err != nil || !valid(d) {
-		return 0, fmt.Errorf("%q: expected %s", word, want)
-	}
-	return d, nil
 }
 
 func parseConcurrent(o *Bridge, args []string) error {
@@ -494,7 +482,7 @@ func parseCacheShare(o *Bridge, args []string) error {
 }
 
 func parseHedge(o *Bridge, args []string) (err error) {
-	o.Hedge, err = parseDuration(args, "one duration from 10ms to 2s", func(d time.Duration) bool {
+	o.Hedge, err = corefile.Duration(args, "one duration from 10ms to 2s", func(d time.Duration) bool {
 		return d >= minHedge && d <= maxHedge
 	})
 	return err

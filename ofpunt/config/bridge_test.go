@@ -14,6 +14,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/internal/endpoint"
+	"github.com/puntdns/puntdns/internal/label"
 	"github.com/puntdns/puntdns/internal/testkit/golden"
 	"github.com/puntdns/puntdns/ofpunt/guests"
 )
@@ -209,7 +210,7 @@ func checkRefusal(t *testing.T, err error) {
 	if err == nil {
 		t.Fatal("taken")
 	}
-	golden.Check(t, err.Error(), endpoint.Forms, "{endpoint.Forms}")
+	golden.Check(t, err.Error(), endpoint.Forms, "{endpoint.Forms}", label.Expected(true), "{label.Expected}")
 }
 
 // The files of TLS are looked at once the directive is read.

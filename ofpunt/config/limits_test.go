@@ -74,6 +74,7 @@ func TestParseLimitRefuses(t *testing.T) {
 		{"an empty value", limitBlock(`ofpunt/external-id/a ""`, "rate 5")},
 		{"no network", limitBlock("ofpunt/network red", "rate 5")},
 		{"two routers", limitBlock("ofpunt/router r1,r2", "rate 5")},
+		{"two groups", limitBlock("ofpunt/group g1,g2", "rate 5")},
 		{"no number of a port", limitBlock("ofpunt/in-port tap1", "rate 5")},
 		{"port 0", limitBlock("ofpunt/in-port 0", "rate 5")},
 		{"no VLAN id", limitBlock("ofpunt/vlan 4095", "rate 5")},

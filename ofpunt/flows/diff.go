@@ -9,8 +9,7 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// pipeline returns the place of the flows, and reports whether it is known. It returns a request if the
-// switch has to be asked first.
+// pipeline returns where the flows belong, or a request to find out. ok is false until known.
 func (m *machine) pipeline() (of pipeline, r request, ok bool) {
 	w := m.want
 	of = pipeline{placement.Pipeline{Kind: w.Kind, Table: w.Table, Priority: w.Priority}, w.Service}
@@ -20,11 +19,15 @@ func (m *machine) pipeline() (of pipeline, r request, ok bool) {
 		switch {
 		case more:
 			m.reading = reading{purpose: forStage, stage: w.Stage}
-			return of, readFlows{openflow.TableAll, uint64(cookie), exactMask}, false
+			return of, readFlows{Table: openflow.TableAll, Cookie: uint64(cookie), Mask: exactMask}, false
 		case known:
 			of.Table = table
+			if w.Stage.StatefulID > 0 && w.Service.EgressBit != 0 {
+				// Tables of OVN's stages are consecutive.
+				of.EgressTable = table - uint8(w.Stage.TableID-w.Stage.StatefulID)
+			}
 		case w.Settled && len(w.Guests) == 0:
-			// A chassis without a guest has none of OVN's logical pipeline.
+			// A chassis without guests lacks OVN's logical pipeline.
 			of.Table = 0
 		default:
 			m.reportWaiting("OVN's DNS stage is not known yet: " + w.stageUnknown())
@@ -40,7 +43,6 @@ func (m *machine) pipeline() (of pipeline, r request, ok bool) {
 	return of, nil, true
 }
 
-// stageUnknown says why the stage is not known.
 func (w *Want) stageUnknown() string {
 	switch {
 	case w.Unsynced:
@@ -52,7 +54,6 @@ func (w *Want) stageUnknown() string {
 	}
 }
 
-// distribute assigns meters to the guests.
 func (m *machine) distribute() {
 	if m.distribution == m.meters.version && sameGuests(m.distributed, m.want.Guests) {
 		return
@@ -68,8 +69,6 @@ func (m *machine) distribute() {
 	m.distributed, m.distribution = m.want.Guests, m.meters.version
 }
 
-// change is the next change that brings the switch nearer to the plan, nil if it has the
-// plan. A barrier comes before each.
 func (m *machine) change() request {
 	now := versions{m.plan.version, m.observed.version, m.meters.version, m.leaseWanted(), m.want.Settled, true}
 	if now == m.placed {
@@ -85,8 +84,7 @@ func (m *machine) change() request {
 	return m.afterBarrier(m.todo)
 }
 
-// afterBarrier is a change if a barrier has just come back, else the barrier: this process
-// may have been stopped, and what has happened meanwhile comes first.
+// afterBarrier returns a barrier first: the process may have been stopped, and must see what has happened meanwhile.
 func (m *machine) afterBarrier(r request) request {
 	if !m.fresh {
 		return barrier{}
@@ -94,16 +92,13 @@ func (m *machine) afterBarrier(r request) request {
 	return r
 }
 
-// leaseWanted reports whether the lease flow should be installed. A process that is stuck lets it
-// expire.
+// leaseWanted is false while probes are overdue and the lease flow is missing: a stuck process lets it expire.
 func (m *machine) leaseWanted() bool {
 	return m.plan.lease != nil && (!m.lease.overdue || m.observed.hasLease(m.generation()))
 }
 
-// difference compares the plan with the observed flows. It returns the first missing change, nil if none is
-// missing: meters that flows name, flows, then meters that no flow names any more. A flow that another
-// program has removed is missing like a new one, so the machine puts it back. Nothing is removed before the
-// plan is settled.
+// difference returns the first missing change: meters that flows name, flows, superfluous meters. Flows that another
+// program has removed are missing too.
 func (m *machine) difference(lease, settled bool) request {
 	if mods := m.meters.missing(); len(mods) > 0 {
 		return modMeters{mods}
@@ -128,7 +123,6 @@ func (m *machine) difference(lease, settled bool) request {
 	return nil
 }
 
-// inPlace reports what has come about now that the switch has the plan.
 func (m *machine) inPlace() {
 	hasLease := m.observed.hasLease(m.generation())
 	if m.observed.expired && hasLease {
@@ -159,8 +153,6 @@ func (m *machine) inPlace() {
 	}
 }
 
-// refuseMeters gives the meters up for as long as the connection lives: guests are served
-// without.
 func (m *machine) refuseMeters(why error) {
 	m.meters.refused = true
 	if m.memory.limits != limitsRefused {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package flows decides what should be installed in a switch, observes what is, and changes the
-// difference: the flows of package placement, the meters that limit guests, and the lease flow's
-// lease. It knows nothing of DNS, of Corefiles and of databases.
+// Package flows gives a switch the desired flows and meters: flows of package placement, meters that limit guests,
+// and a lease. It knows nothing of DNS, Corefiles and databases.
 //
 //	owner ──Desired, Heartbeat, Withdraw──► Reconciler ──event──► machine
-//	worker ──ProbeBack───────────────►   │  ▲  ▲               │
+//	worker ──ProbeBack, Open─────────►   │  ▲  ▲               │
 //	reader ──FlowUpdate──────────────►   │  │  └──command──────┘
 //	                                     │  │
 //	log, metrics, ready ◄──Report────────┤  │
@@ -14,12 +13,9 @@
 //
 // # The machine
 //
-// All decisions are in the machine: events in, commands out. It has no goroutine, no clock,
-// no log and no connection, so that scripts and a model test it (testdata, TestScripts,
-// TestAnyInterleaving). Its shape is that of a reconciler: [machine.next] reads as a list of
-// what has to be known or done, in the order in which one needs the other, and the first
-// that is missing is requested. Where a decision stood does not have to be remembered: the
-// reply changes what is known, and the list is gone through again.
+// The machine decides everything: events in, commands out. It has no goroutine, clock, log or connection, so that
+// scripts (testdata, TestScripts) and a model (TestAnyInterleaving) can test it. [machine.next] requests the first of
+// these that is missing, and starts over after each reply:
 //
 //	monitor the private table     machine.go
 //	barrier, behind flow updates
@@ -30,40 +26,31 @@
 //	what should be installed      plan.go
 //	what is                       observed.go
 //	the difference                diff.go
+//	destinations by answers       openings.go
+//	adopted connections           connections.go
 //
-// Two rules make it safe beside others who change the switch. Flow updates come one by one, so
-// nothing is decided before a barrier has come back behind them. And flows and meters are
-// changed directly after a barrier only, since this process may have been stopped for any time
-// before.
+// The switch reports a change in several flow updates, so the machine decides only after a barrier behind them. The
+// machine makes a change only directly after a barrier, since the process may have been stopped before. It restores
+// flows that another program removes. The process with the highest generation owns the flows (ownership). A probe
+// that returns through the switch renews the hard timeout of the lease flow (lease).
 //
-// A flow that somebody else removes or changes is put back: observed.update counts it as lost,
-// machine.difference finds it missing. Which of several processes owns the flows is decided by
-// generations (ownership). The lease flow has a hard timeout; it is renewed when a probe has come
-// back through the switch (lease), and it is left to expire otherwise.
-//
-// The plan is updated guest by guest, and compared with what is installed only where one of the
-// two has changed: a changed record costs some microseconds, with however many guests.
+// The plan is updated by guest, and compared only after a change: a changed record costs microseconds, whatever the
+// number of guests.
 //
 // # Flows of earlier processes
 //
-// The flow monitors report those in the private table, the lease flows and the entry flows. For each
-// generation that is found so, the switch is asked for all flows with that whole cookie, of
-// which Open vSwitch has an index (ofproto/ofproto.c, collect_rules_loose): what a process has
-// put into the table of a stage that has moved since is found at no cost. A mask on the cookie would have
-// the switch look at every flow that it has, at once. What this can't find, the flows of a
-// process of whose private table nothing is left, is searched table by table, some tables at
-// each beat, once in the life of a process.
+// Flow monitors show the generations of earlier processes. The machine reads each generation's flows by whole cookie,
+// which Open vSwitch indexes (ofproto/ofproto.c, collect_rules_loose); with a mask it would examine every flow. Once
+// in its life, the process searches all other tables, some at each heartbeat.
 //
-// # Closed guests
+// # What outlives a process
 //
-// The flow that drops the packets of a closed guest without a lease, and the entry flows of that guest, outlive the
-// process. A process that ends removes all other flows (withdraw). The next process finds the rest by its generation,
-// like flows of a process that was killed.
+// Withdraw.Keep leaves the drop and entry flows of closed guests, and all egress flows. The next process finds them
+// by generation, and openings by table.
 //
 // # Goroutines and locks
 //
-// The package has no goroutine but that of the timer of a retry. The owner of the Reconciler is
-// one goroutine, which calls Handle and is called back with reports. The reader of the
-// connection calls FlowUpdate, and workers call ProbeBack: Reconciler.mu guards the updates,
-// the token of the probe is atomic, and neither of them waits for the owner.
+// The owner, one goroutine, calls Handle and gets the reports. The connection's reader calls FlowUpdate, and workers
+// call ProbeBack: neither waits for the owner. Reconciler.mu guards the updates; the probe's token is atomic. The
+// package's only goroutine is the timer of a retry.
 package flows

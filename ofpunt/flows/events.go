@@ -10,35 +10,35 @@ type Event interface{ event() }
 // Desired says what should be installed from now on.
 type Desired struct{ Want *Want }
 
-// flowUpdates are the events of flow monitors, in the order in which the switch has sent
-// them. Those that it has sent before the reply to a request come before that reply.
+// flowUpdates are in the switch's order, also relative to replies.
 type flowUpdates struct{ Updates []openflow.FlowUpdate }
 
-// reply is the switch's to the request that is outstanding.
 type reply struct {
-	// Err is why it failed: a *openflow.SwitchError where the switch has refused it.
+	// Err is a *openflow.SwitchError if the switch has refused the request.
 	Err error
-	// Flows is of readFlows, MaxMeter (an id) and Meters of readMeters, Stats of
-	// readMeterStats.
+	// Flows answers readFlows, MaxMeter (an id) and Meters readMeters, Stats readMeterStats.
 	Flows    []openflow.FlowStats
 	MaxMeter uint32
 	Meters   []openflow.MeterConfig
 	Stats    []openflow.MeterStats
 }
 
+// open is answered by an [opened] for each request.
+type open struct{ Requests []openRequest }
+
 // Heartbeat comes every third of the lease.
 type Heartbeat struct{}
 
-// probeBack is a probe that has come back.
 type probeBack struct{ Token uint64 }
 
-// retry comes some time after retrySoon.
+// retry follows retrySoon.
 type retry struct{}
 
-// Withdraw withdraws the flows for good. [Withdrawn] follows. With KeepClosed the flows stay that drop the packets
-// of closed guests, of this process and of processes before it. The next process removes or replaces them.
-type Withdraw struct{ KeepClosed bool }
+// Withdraw withdraws the flows for good; [Withdrawn] follows. Keep leaves, for the next process, drop and entry flows
+// of closed guests and all egress flows.
+type Withdraw struct{ Keep bool }
 
+func (open) event()        {}
 func (Desired) event()     {}
 func (flowUpdates) event() {}
 func (reply) event()       {}

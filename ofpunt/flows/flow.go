@@ -9,7 +9,7 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// flowKey is what makes two flows one to the switch.
+// flowKey identifies a flow in the switch.
 type flowKey struct {
 	table    uint8
 	priority uint16
@@ -19,15 +19,14 @@ type flowKey struct {
 func keyOf(f *openflow.FlowMod) flowKey          { return flowKey{f.Table, f.Priority, f.Match.Key()} }
 func keyOfUpdate(u *openflow.FlowUpdate) flowKey { return flowKey{u.Table, u.Priority, u.Match.Key()} }
 
-// leaseKey is the key of the lease flow: the switch punts nothing without it.
+// leaseKey is the lease flow's. Without the lease flow the switch punts nothing.
 var leaseKey = flowKey{placement.PrivateTable, placement.PriorityLease, openflow.NewMatch().Key()}
 
-// flow is a flow that should be installed, or one that is. It is immutable.
+// flow is a wanted or installed flow. It is immutable.
 type flow struct {
 	key flowKey
 	mod openflow.FlowMod
-	// effect is the timeouts and the actions in a form that can be compared; empty if they
-	// are not known.
+	// effect encodes timeouts and actions for comparison, empty if unknown.
 	effect string
 }
 
@@ -38,7 +37,7 @@ func newFlow(f openflow.FlowMod) *flow {
 	return &flow{keyOf(&f), f, string(b)}
 }
 
-// bareFlow is a flow of which only the owner is known.
+// bareFlow has unknown actions.
 func bareFlow(table uint8, priority uint16, cookie uint64, match openflow.Match) *flow {
 	f := openflow.FlowMod{Table: table, Priority: priority, Match: match, Cookie: cookie}
 	return &flow{key: keyOf(&f), mod: f}
@@ -51,14 +50,14 @@ func (f *flow) changed() *flow {
 	return &c
 }
 
-// same reports whether f is installed just as want should be.
 func (f *flow) same(want *flow) bool {
 	return f == want || f.mod.Cookie == want.mod.Cookie && f.effect == want.effect
 }
 
-// removal is the change that removes f, and no flow of another cookie in its place.
-func (f *flow) removal() openflow.FlowMod {
-	m := f.mod
+// removal spares a flow of another cookie in the same place.
+func (f *flow) removal() openflow.FlowMod { return removalOf(f.mod) }
+
+func removalOf(m openflow.FlowMod) openflow.FlowMod {
 	m.Command, m.CookieMask, m.Actions = openflow.DeleteStrict, exactMask, nil
 	return m
 }

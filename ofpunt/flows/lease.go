@@ -7,20 +7,18 @@ import (
 	"time"
 )
 
-// lease decides whether the lease flow may go on. Each beat sends a probe through the switch;
-// the lease flow is renewed when the probe has come back through the reader of the connection
-// and a worker. A process that is dead, stopped or stuck renews nothing, and the switch
-// stops punting when the lease is over.
+// lease decides whether the lease flow is renewed. Each heartbeat sends a probe through the switch. Its return
+// through the connection's reader and a worker renews the lease flow. A dead, stopped or stuck process renews
+// nothing, and the switch stops punting.
 type lease struct {
-	// token is the token of the outstanding probe, 0 for none; sent is when it left.
+	// token is 0 without an outstanding probe.
 	token uint64
 	sent  time.Time
-	// overdue is set from the beat that found a probe missing until one comes back.
+	// overdue lasts from the heartbeat that misses a probe to a probe's return.
 	overdue bool
 }
 
-// heartbeat returns the token of a new probe, and reports whether it is news that the one
-// before is missing.
+// heartbeat returns a new probe's token; missed is set for the first missing probe in a row.
 func (l *lease) heartbeat(now time.Time, random *rand.Rand) (token uint64, missed bool) {
 	late := l.token != 0
 	missed = late && !l.overdue
@@ -29,8 +27,7 @@ func (l *lease) heartbeat(now time.Time, random *rand.Rand) (token uint64, misse
 	return l.token, missed
 }
 
-// returned reports whether the probe that came back is the outstanding one, which counts
-// once, and whether it ends a time in which they were overdue.
+// returned reports whether the outstanding probe is back, and whether probes were overdue.
 func (l *lease) returned(token uint64) (back, recovered bool) {
 	if token == 0 || token != l.token {
 		return false, false
@@ -40,5 +37,4 @@ func (l *lease) returned(token uint64) (back, recovered bool) {
 	return true, recovered
 }
 
-// cancel drops a probe that has no flow to come back by.
 func (l *lease) cancel() { l.token, l.overdue = 0, false }

@@ -12,108 +12,96 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// Memory is the state of a bridge that outlives a connection. The zero value is for a process that is new to
-// the bridge. One machine uses it at a time.
+// Memory is the state of a bridge that outlives a connection, zero for a new bridge. One machine uses it at a time.
 type Memory struct {
 	ownership ownership
-	// limits is what was reported last about the meters.
-	limits limits
-	// swept counts the tables that were searched for flows of dead processes.
+	limits    limits
+	// swept counts the tables searched for flows of dead processes.
 	swept int
+	// openings are nil before the first connection. A restarted switch has lost them.
+	openings *openings
 }
 
-// limits is whether the switch enforces the limits of guests.
 type limits uint8
 
 const (
 	limitsEnforced limits = iota
-	limitsRefused         // it takes no meter
-	limitsShort           // it has too few meters
+	limitsRefused         // the switch takes no meter
+	limitsShort           // too few meters
 )
 
-// machine decides on the flows of one bridge, by one connection. It is not safe for concurrent use.
+// machine decides for one bridge and connection. It is not safe for concurrent use.
 type machine struct {
 	memory *Memory
 	random *rand.Rand
 
-	// now and out are of the step that is being made.
+	// now and out belong to the current step.
 	now time.Time
 	out []command
-	// outstanding is the request without a reply so far. For a readFlows, reading is its purpose. For an
-	// apply, adding are the flows that it adds.
+	// outstanding has no reply yet. reading is the purpose of a readFlows, adding are the flows that an apply adds.
 	outstanding request
 	reading     reading
 	adding      []*flow
-	// deferred are the flow updates that came during an apply. The first stale of them are
-	// from before the change was made.
+	// deferred came during an apply. The first stale of them precede the change.
 	deferred []openflow.FlowUpdate
 	stale    int
 
 	want     *Want
 	observed observed
-	// leased is when the lease flow was installed or renewed last, and probed when a probe has come
-	// back last; zero for never.
+	// leased is the last installation or renewal of the lease flow, probed the last return of a probe; zero for
+	// never.
 	leased, probed time.Time
 	meters         meters
 	stage          stageFinder
 	lease          lease
 	plan           plan
+	openings       *openings
+	connections    connections
 
-	// monitored are the tables with a flow monitor.
 	monitored map[uint8]bool
-	// traced are the generations whose flows were asked for in all tables.
+	// traced are generations whose flows were read in all tables.
 	traced map[uint64]bool
-	// dirty is set while flow updates of the same change may still be to come. Decisions
-	// wait for a barrier then.
+	// dirty is set while more updates of a change may come: decisions wait for a barrier.
 	dirty bool
-	// fresh is set in the step that takes the reply to a barrier, if no flow update has come
-	// since: only then is anything changed in the switch.
+	// fresh is set in the step of a barrier's reply, unless a flow update follows. Only then the switch is changed.
 	fresh bool
-	// paused is set after the switch has refused a change because of meters, until the next
-	// event.
+	// paused lasts from a refusal of meters to the next event.
 	paused bool
-	// countDue is set when the machine reads the counters of the meters, and tablesDue is how many tables it
-	// searches, until the next heartbeat.
+	// countDue requests the meters' counters. tablesDue is how many tables to search until the next heartbeat.
 	countDue  bool
 	tablesDue int
-	// distributed are the guests, and distribution the meters' version, of the meters
-	// that are assigned.
+	// distributed and distribution (meters.version) are of the last assignment of meters.
 	distributed  []Guest
 	distribution uint64
 
-	// todo is the next change for the versions todoAt, nil for none; placed are the last versions without a
-	// change to make.
+	// todo is the next change at the versions todoAt, nil for none. placed are the last versions without a change.
 	todo           request
 	todoAt, placed versions
-	// lostFlows is how many flows were lost since the last change that was made, 0 once
-	// another process has taken over: they are not put back.
+	// lostFlows counts losses since the last change, for Installed.
 	lostFlows int
 
-	// withdrawing is set once the machine withdraws the flows, keepClosed if Withdraw says so, releasedLease once the lease flow has the
-	// releasedGeneration, and ended once the flows are withdrawn or the connection has failed.
-	withdrawing, keepClosed, releasedLease, ended bool
+	// releasedLease is set once the lease flow has releasedGeneration, ended after withdrawal or failure.
+	withdrawing, keep, releasedLease, ended bool
 
-	// What was reported: placedBefore once flows have been in place on this connection,
-	// reportedExpired until the lease flow is installed again. reason is valid in the status
-	// waiting; guests and flows are how many are installed.
+	// Last reports: placedBefore is set once flows were in place on this connection, reportedExpired until the lease
+	// flow returns. reason is valid in status waiting.
 	placedBefore, reportedExpired bool
 	status                        status
 	reason                        string
 	guests, flows                 int
 }
 
-// versions identify what a comparison of wanted and observed flows is of: while they are
-// the same, so is its result.
+// versions identify the inputs of a comparison, and so its result.
 type versions struct {
 	plan, observed, meters uint64
 	lease, settled, valid  bool
 }
 
-// reading is what flows are read for.
 type reading struct {
 	purpose    purpose
 	generation uint64
 	stage      Stage
+	guest      placement.Key
 }
 
 type purpose uint8
@@ -122,6 +110,9 @@ const (
 	forTrace purpose = iota
 	forStage
 	forSweep
+	forOpenings
+	forGuest
+	forLapses
 )
 
 type status uint8
@@ -134,13 +125,12 @@ const (
 	leaseMissing
 )
 
-// newMachine returns the machine for a new connection. It makes no decision before the first Desired. random
-// is for tokens, generations and delays.
+// newMachine returns the machine of a new connection, which waits for the first Desired.
 func newMachine(memory *Memory, random *rand.Rand) *machine {
 	return &machine{
 		memory: memory, random: random,
 		observed: newObserved(), meters: newMeters(random.Uint32()),
-		monitored: map[uint8]bool{}, traced: map[uint64]bool{},
+		monitored: map[uint8]bool{}, traced: map[uint64]bool{}, openings: memory.reuseOpenings(),
 	}
 }
 
@@ -149,8 +139,7 @@ func (m *machine) Yielding() bool { return m.memory.ownership.yielding }
 
 func (m *machine) generation() uint64 { return m.memory.ownership.generation }
 
-// step takes an event and returns the commands that follow from it, in this order; a request comes last. now
-// is the time of the event and must not go back.
+// step returns an event's commands, a request last. now must not go back.
 func (m *machine) step(now time.Time, e Event) []command {
 	m.now, m.out = now, nil
 	if _, ok := e.(reply); !ok {
@@ -170,8 +159,10 @@ func (m *machine) step(now time.Time, e Event) []command {
 		m.probeBack(e.Token)
 	case retry:
 		m.stage.again()
+	case open:
+		m.open(e.Requests)
 	case Withdraw:
-		m.withdrawing, m.keepClosed = true, e.KeepClosed
+		m.withdrawing, m.keep = true, e.Keep
 	}
 	if m.outstanding == nil && !m.ended {
 		if r := m.next(); r != nil {
@@ -184,8 +175,7 @@ func (m *machine) step(now time.Time, e Event) []command {
 
 func (m *machine) do(c command) { m.out = append(m.out, c) }
 
-// flowUpdates takes the events of flow monitors. During an apply it defers them until the reply says whether
-// the change was made.
+// flowUpdates defers updates during an apply until the reply shows whether the change was made.
 func (m *machine) flowUpdates(updates []openflow.FlowUpdate) {
 	if _, applying := m.outstanding.(apply); !applying {
 		m.observe(updates)
@@ -200,17 +190,23 @@ func (m *machine) flowUpdates(updates []openflow.FlowUpdate) {
 	}
 }
 
-// observe takes in flow updates. Those about flows of puntdns's call for a barrier.
 func (m *machine) observe(updates []openflow.FlowUpdate) {
 	for i := range updates {
+		u := &updates[i]
+		if o, ok := m.readOpening(u.Table, u.Priority, u.Match); ok {
+			m.openingUpdate(o, u)
+			continue
+		}
+		if u.Event != openflow.FlowRemoved && m.connections.found(u.Cookie) {
+			continue
+		}
 		if m.observed.update(&updates[i], m.generation()) {
 			m.dirty, m.fresh = true, false
 		}
 	}
 }
 
-// next is the first thing to be done, in the order in which one needs the other. It
-// returns nil where there is nothing to do but to wait for an event.
+// next returns the first thing to do, nil to wait for an event.
 func (m *machine) next() request {
 	switch {
 	case m.want == nil && !m.withdrawing:
@@ -218,8 +214,8 @@ func (m *machine) next() request {
 	case !m.monitored[placement.PrivateTable]:
 		return monitor{placement.PrivateTable}
 	case m.dirty:
-		// The updates of one command come one by one. A decision by half of them would
-		// undo what another process has just begun.
+		// The updates of one command come one by one. Deciding by half of them would undo what another process has
+		// just begun.
 		return barrier{}
 	}
 	if m.withdrawing {
@@ -253,8 +249,7 @@ func (m *machine) next() request {
 		return r
 	}
 	if !m.want.Settled && !m.placedBefore {
-		// The private table may be another process's still, whose guests are not known
-		// here yet.
+		// The private table may belong to another process, whose guests are not known yet.
 		m.reportWaiting(cmp.Or(m.want.Unsettled, "the databases have not sent all guests of this node yet"))
 		return nil
 	}
@@ -263,11 +258,16 @@ func (m *machine) next() request {
 	if r := m.change(); r != nil {
 		return r
 	}
+	if r := m.changeOpenings(); r != nil {
+		return r
+	}
+	if r := m.changeConnections(); r != nil {
+		return r
+	}
 	m.inPlace()
 	return m.sweep()
 }
 
-// reportWaiting reports why nothing can be placed, once.
 func (m *machine) reportWaiting(reason string) {
 	if m.status == waiting && m.reason == reason {
 		return

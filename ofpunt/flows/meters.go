@@ -12,43 +12,36 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// meters are the switch's limits on what guests may send, one meter for each. A limit in
-// this process would come too late: the switch has one short queue of packet-ins for all.
+// meters limit what guests may send, one meter each. A limit in puntdns would be too late: the switch has one short
+// packet-in queue for all guests.
 //
-// The switch looks a meter up when a flow that names it is added (ofproto/ofproto.c,
-// ofproto_check_ofpacts), and keeps the flow when the meter is deleted. So meters are added before
-// the flows and deleted after them, and after a meter was added its flows are added again.
+// The switch looks a meter up only when a flow that names it is added (ofproto/ofproto.c, ofproto_check_ofpacts). So
+// meters are added before flows and deleted after, and flows are added again after their meter.
 type meters struct {
-	// refused is set where the switch has no meters, or takes none of ours.
+	// refused is set if the switch has no meters or refuses those of puntdns.
 	refused bool
-	// first and last bound the ids that are puntdns's; both are 0 if refused.
+	// first and last bound puntdns's ids, 0 if refused.
 	first, last uint32
-	// offset is where this machine begins to take ids. It is random: until a process has seen
-	// that it was replaced, it may change the meters of its ids.
+	// offset is the first id to take. It is random, since a replaced process may change its meters until it notices.
 	offset uint32
-	// known is unset while the meters in the switch are not known.
+	// known is unset while meters must be read.
 	known bool
 	// version changes with the assignment.
 	version uint64
-	// installed are the meters of that range in the switch, of any process.
+	// installed are the switch's meters with these ids, of any process.
 	installed map[uint32]openflow.MeterConfig
-	// assigned are the ids of the guests that are limited, and limits what these meters are
-	// to let through.
+	// assigned are the ids of limited guests, limits the limits by id.
 	assigned map[placement.Key]uint32
 	limits   map[uint32]Limit
-	// unknown is set if the last count was of meters in that range which are not in
-	// installed.
+	// unknown is set if the last count had a meter with such an id that installed lacks.
 	unknown bool
-	// dropped is what each meter had dropped when that was last read.
 	dropped map[uint32]uint64
 }
 
-// maxMeters is how many of the highest ids are puntdns's: others count from 1 up, as
-// ovn-controller does.
+// maxMeters bounds puntdns's ids, the highest ones: others, like ovn-controller, count from 1.
 const maxMeters = 1 << 16
 
-// maxMeterID is the highest id that Open vSwitch takes (OFPM13_MAX). On kernels before
-// 5.8 it says that there were more.
+// maxMeterID is Open vSwitch's highest id (OFPM13_MAX). On kernels before 5.8 it reports more.
 const maxMeterID = 0xffff0000
 
 func newMeters(offset uint32) meters {
@@ -58,8 +51,7 @@ func newMeters(offset uint32) meters {
 	}
 }
 
-// load takes in the meters of the switch, and the highest id that it has, 0 if it has no
-// meters.
+// load takes in the meters and the highest id, 0 without meters.
 func (m *meters) load(most uint32, all []openflow.MeterConfig) {
 	most = min(most, maxMeterID)
 	m.first, m.last = max(most/2, most-min(most, maxMeters))+1, most
@@ -77,10 +69,9 @@ func (m *meters) load(most uint32, all []openflow.MeterConfig) {
 	}
 }
 
-// invalidate has the meters read again: another program may have deleted some.
 func (m *meters) invalidate() { m.known = false }
 
-// abandon leaves all meters to another process, which may delete them or use their ids.
+// abandon leaves all meters to another process.
 func (m *meters) abandon() {
 	m.invalidate()
 	clear(m.assigned)
@@ -88,8 +79,7 @@ func (m *meters) abandon() {
 	clear(m.dropped)
 }
 
-// assign gives each guest with a limit a meter: its meter before, else a free one, else none. It reports
-// whether there were enough.
+// assign gives limited guests their previous meter or a free meter. enough is false if meters ran out.
 func (m *meters) assign(guests []Guest) (enough bool) {
 	before, taken := m.assigned, inUse(m.assigned)
 	m.assigned, m.limits = make(map[placement.Key]uint32, len(before)), make(map[uint32]Limit, len(before))
@@ -102,8 +92,7 @@ func (m *meters) assign(guests []Guest) (enough bool) {
 		}
 		id, ok := before[g.Key]
 		for ; !ok && tried < ids; tried++ {
-			// One that is installed already may be another process's, and flows may still
-			// name it.
+			// An installed meter may be another process's, or still named by flows.
 			next := m.last - (m.offset%ids+tried)%ids
 			if _, installed := m.installed[next]; !installed && !taken[next] {
 				id, ok = next, true
@@ -118,7 +107,6 @@ func (m *meters) assign(guests []Guest) (enough bool) {
 	return enough
 }
 
-// inUse are the ids that guests have.
 func inUse(assigned map[placement.Key]uint32) map[uint32]bool {
 	all := make(map[uint32]bool, len(assigned))
 	for _, id := range assigned {
@@ -127,7 +115,6 @@ func inUse(assigned map[placement.Key]uint32) map[uint32]bool {
 	return all
 }
 
-// missing are the changes after which all guests have their meters.
 func (m *meters) missing() []openflow.MeterMod {
 	var mods []openflow.MeterMod
 	for id, l := range m.limits {
@@ -143,8 +130,7 @@ func (m *meters) missing() []openflow.MeterMod {
 	return sortMeters(mods)
 }
 
-// superfluous are the changes that delete the meters without a guest, also meters of earlier processes. They
-// come after the changes of the flows that name the meters.
+// superfluous deletes meters without a guest, also of earlier processes.
 func (m *meters) superfluous() []openflow.MeterMod {
 	var mods []openflow.MeterMod
 	used := inUse(m.assigned)
@@ -165,8 +151,7 @@ func configOf(m *openflow.MeterMod) openflow.MeterConfig {
 	return openflow.MeterConfig{ID: m.ID, Rate: m.Rate, Burst: m.Burst}
 }
 
-// applied takes in changes that the switch has carried out. Guests that had to go without a meter
-// may get one of the ids that were deleted.
+// applied takes in changes. A deletion frees ids for guests without a meter.
 func (m *meters) applied(mods []openflow.MeterMod) {
 	for i := range mods {
 		if mod := &mods[i]; mod.Command == openflow.Delete {
@@ -179,15 +164,14 @@ func (m *meters) applied(mods []openflow.MeterMod) {
 	}
 }
 
-// Names of the errors about a meter that another program has made or deleted.
+// Another program has made or deleted the meter.
 const (
 	meterExists  = "OFPMMFC_METER_EXISTS"
 	unknownMeter = "OFPMMFC_UNKNOWN_METER"
 )
 
-// blame reports whether the switch has refused a change of meters: then they are read again. A
-// meter may be refused for good: then refused is set, and limits are not enforced by this
-// connection any more.
+// blame reports whether err is about meters, which are then read again. refused reports whether the switch refuses
+// meters for the rest of the connection.
 func (m *meters) blame(err error) (blamed, refused bool) {
 	var e *openflow.SwitchError
 	if !errors.As(err, &e) || !strings.HasPrefix(e.Name(), "OFPMMFC_") {
@@ -201,12 +185,8 @@ func (m *meters) blame(err error) (blamed, refused bool) {
 	return true, true
 }
 
-// count returns how many packets of guests were dropped since the last count. It has the meters
-// read again if one is missing.
-//
-// A process that has not heard yet that it was replaced may make meters after its successor
-// has read them. One that is unknown at two beats in a row is no meter of a process that is
-// about to take over.
+// count returns new drops. The meters are read again if one is missing, or unknown at two heartbeats in a row: a
+// replaced process that has not noticed may make meters after its successor has read them.
 func (m *meters) count(all []openflow.MeterStats) (dropped Dropped) {
 	used := make(map[uint32]placement.Key, len(m.assigned))
 	for guest, id := range m.assigned {
@@ -236,7 +216,6 @@ func (m *meters) count(all []openflow.MeterStats) (dropped Dropped) {
 	return dropped
 }
 
-// add counts packets of a guest, by a limit of that name, empty for none.
 func (d *Dropped) add(guest placement.Key, limit string, packets uint64) {
 	d.Packets += packets
 	if d.ByGuest == nil {

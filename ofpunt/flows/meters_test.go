@@ -11,7 +11,6 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// assigned are the meters of guests of one network, 0 for none.
 func assigned(m *meters, guests ...Guest) (ids []uint32, enough bool) {
 	enough = m.assign(guests)
 	for _, g := range guests {
@@ -24,15 +23,12 @@ func limitedGuest(network, port, rate, burst uint32) Guest {
 	return Guest{Guest: placement.Guest{Key: placement.Key{Datapath: network, Port: port}}, Limit: Limit{Rate: rate, Burst: burst}}
 }
 
-// A guest keeps its meter unless the switch will have none; then it is served
-// without one.
+// A guest keeps its meter unless the switch will have none.
 func TestMetersRefused(t *testing.T) {
 	const most = 1 << 20
 	tests := []struct {
-		name string
-		err  error
-		// again tells whether it is to be tried again, stays whether the guest keeps
-		// its meter.
+		name         string
+		err          error
 		again, stays bool
 	}{
 		{"gone meanwhile", meterNotKnown, true, true},
@@ -64,19 +60,17 @@ func TestMetersRefused(t *testing.T) {
 	}
 }
 
-// There may be fewer meters than guests.
 func TestMetersShort(t *testing.T) {
 	m := newMeters(0)
 	m.load(4, []openflow.MeterConfig{{ID: 1}, {ID: 3}})
-	// 3 stands, and the lower half is others'.
+	// 3 exists, and the lower half belongs to other programs.
 	ids, enough := assigned(&m, limitedGuest(1, 0, 10, 10), limitedGuest(1, 1, 10, 10), limitedGuest(1, 2, 10, 10))
 	if d := gocmp.Diff([]uint32{4, 0, 0}, ids); d != "" || enough {
 		t.Errorf("enough %v, meters %s", enough, d)
 	}
 }
 
-// Open vSwitch refuses ids above 0xffff0000, and yet says on some kernels that there
-// are more.
+// Open vSwitch refuses ids above 0xffff0000, but reports more on some kernels.
 func TestMetersOfOldKernel(t *testing.T) {
 	m := newMeters(0)
 	m.load(0xffffffff, nil)
@@ -86,7 +80,6 @@ func TestMetersOfOldKernel(t *testing.T) {
 	}
 }
 
-// Each guest has the limit of its network, and the last one that it was given.
 func TestMetersOfNetworks(t *testing.T) {
 	m := newMeters(0)
 	m.load(100, nil)
@@ -110,7 +103,7 @@ func TestMetersOfNetworks(t *testing.T) {
 	}
 }
 
-// Drops are counted of guests' meters only, and from anew where a meter was made again.
+// A meter that was made again counts anew.
 func TestMetersCount(t *testing.T) {
 	m := newMeters(0)
 	m.load(100, nil)
@@ -122,7 +115,7 @@ func TestMetersCount(t *testing.T) {
 	}
 }
 
-// Drops are told apart by guest, and by the names of limits, which guests may share. A name changes no meter.
+// Guests may share a limit's name. A new name changes no meter.
 func TestMetersCountByLimit(t *testing.T) {
 	m := newMeters(0)
 	m.load(100, nil)

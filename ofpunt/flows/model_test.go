@@ -11,13 +11,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/puntdns/puntdns/internal/opening"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// Whatever comes in between, after some quiet exactly one process's complete flows stand in
-// the switch, with its meters, and none of another's; and what is somebody else's is there
-// still.
+// After random events and some quiet, the switch has exactly one process's flows and meters, and other programs'
+// flows still.
 func TestAnyInterleaving(t *testing.T) {
 	seeds := uint64(300)
 	if testing.Short() {
@@ -38,10 +38,9 @@ func TestAnyInterleaving(t *testing.T) {
 
 const (
 	modelBeat = 5 * time.Second
-	others    = 0xeeee // cookie of a flow of somebody else
+	others    = 0xeeee // cookie of another program's flow
 )
 
-// model is a switch, the processes on it, and what they want.
 type model struct {
 	t         *testing.T
 	r         *rand.Rand
@@ -61,8 +60,9 @@ func newModel(t *testing.T, seed uint64) *model {
 			Kind: placement.OVN, Settled: true, Limited: true, Heartbeat: modelBeat,
 			Service: placement.Service{
 				Addresses: []netip.AddrPort{netip.MustParseAddrPort("169.254.169.254:53")},
-				Neighbors: true, ControllerID: 77, Lease: 15,
+				Neighbors: true, ControllerID: 77, Lease: 15, EgressBit: 31,
 			},
+			MaxOpenings: 3, MaxNetworkOpenings: 8, OpeningGrace: 5 * time.Second,
 		},
 	}
 	m.moveStage(22)
@@ -82,15 +82,17 @@ func (m *model) history() (text string) {
 	return text
 }
 
-// begin starts another process.
 func (m *model) begin() {
 	p := &process{name: string(rune('a' + len(m.beats))), random: rand.New(rand.NewPCG(m.r.Uint64(), 1))}
 	p.did = func(c command) {
 		if r, ok := c.(readFlows); !ok || r.Mask == exactMask {
 			m.note("%s: %T%+v", p.name, c, c)
 		}
-		switch c.(type) {
+		switch c := c.(type) {
 		case apply, modMeters:
+			if a, ok := c.(apply); ok && isOpening(&a.Mods[0]) {
+				break // whoever owns the flows reads it
+			}
 			if _, ok := p.last.(barrier); !ok {
 				m.t.Errorf("%s changes the switch after a %T, not a barrier", p.name, p.last)
 			}
@@ -109,12 +111,12 @@ func (m *model) desire(p *process) {
 	p.step(Desired{&w})
 }
 
-// moveStage has OVN's DNS stage in another table, in the switch and in the database.
+// moveStage changes the table of OVN's DNS stage, in the switch and in the database.
 func (m *model) moveStage(id int) {
 	m.sw.remove(func(f *openflow.FlowMod) bool {
 		return len(m.want.Stage.Cookies) > 0 && f.Cookie == uint64(m.want.Stage.Cookies[0])
 	})
-	m.want.Stage = Stage{id, []uint32{0xa0 + uint32(id)}}
+	m.want.Stage = Stage{TableID: id, Cookies: []uint32{0xa0 + uint32(id)}, StatefulID: 6}
 	m.restoreStage()
 }
 
@@ -122,12 +124,13 @@ func (m *model) restoreStage() {
 	m.sw.change(nil, openflow.FlowMod{Table: uint8(8 + m.want.Stage.TableID), Cookie: uint64(m.want.Stage.Cookies[0]), Match: openflow.NewMatch(openflow.Metadata(5))})
 }
 
-// disturb is one thing that happens.
 func (m *model) disturb() {
 	p := m.processes[m.r.IntN(len(m.processes))]
 	switch n := m.r.IntN(1000); {
-	case n < 900:
+	case n < 850:
 		m.live(p)
+	case n < 900:
+		m.open(p)
 	case n < 930:
 		m.pass(time.Duration(m.r.Int64N(int64(2 * time.Second))))
 	case n < 950:
@@ -154,7 +157,7 @@ func (m *model) disturb() {
 		m.desire(p)
 	case n < 994 && len(m.processes) > 1:
 		m.note("%s leaves", p.name)
-		p.step(Withdraw{KeepClosed: m.r.IntN(2) == 0})
+		p.step(Withdraw{Keep: m.r.IntN(2) == 0})
 		p.rest()
 		m.sw.disconnect(p.conn)
 		m.forget(p)
@@ -167,8 +170,7 @@ func (m *model) forget(p *process) {
 	m.processes = slices.DeleteFunc(m.processes, func(o *process) bool { return o == p })
 }
 
-// live has a process do one thing that is due, if it is not stalled. The switch does what
-// it was asked in any case.
+// live makes a process do one thing that is due, unless stalled. The switch may serve the process's request anyway.
 func (m *model) live(p *process) {
 	if m.r.IntN(3) == 0 && p.serve() {
 		return
@@ -194,16 +196,42 @@ func (m *model) live(p *process) {
 	}
 }
 
-// isDue reports whether a process has something to do but to hear again what it wants.
 func (m *model) isDue(p *process) bool {
 	return len(p.conn.queue) > 0 || p.request != nil || p.probes || p.retry || !m.sw.now.Before(m.beats[p])
 }
 
 func (m *model) pass(d time.Duration) { m.sw.pass(d) }
 
+var modelPolicies = []*namesAllowed{{[]string{"x."}}, {[]string{"x.", "y."}}}
+
+func isOpening(f *openflow.FlowMod) bool {
+	_, is := placement.ReadOpening(f.Table, f.Priority, f.Match)
+	return is && f.Cookie == cookieOf(openingGeneration)
+}
+
+func (m *model) open(p *process) {
+	if len(m.want.Guests) == 0 {
+		return
+	}
+	guest, to := m.want.Guests[m.r.IntN(len(m.want.Guests))].Key, netip.AddrFrom4([4]byte{192, 0, 2, byte(m.r.IntN(5))})
+	switch m.r.IntN(4) {
+	case 0:
+		m.sw.packet(guest, to)
+		return
+	case 1:
+		m.sw.segment(guest, to, 0)
+		return
+	}
+	a := opening.Answer{Name: []string{"x.", "y."}[m.r.IntN(2)], To: []opening.Destination{{Address: to}}, Lasts: time.Duration(m.r.IntN(600)) * time.Second}
+	p.step(open{[]openRequest{{token: m.r.Uint64(), guest: guest, answer: a}}})
+}
+
 func (m *model) changeGuests() {
 	g := Guest{Guest: placement.Guest{Key: placement.Key{Datapath: 5, Port: uint32(1 + m.r.IntN(5))}}, Limit: Limit{Rate: uint32(m.r.IntN(3)), Burst: 10}}
 	g.Closed = m.r.IntN(2) == 0
+	if n := m.r.IntN(3); n > 0 {
+		g.Egress, g.Arriving = modelPolicies[n-1], m.r.IntN(2) == 0
+	}
 	if m.r.IntN(3) == 0 {
 		g.Owned = []netip.Addr{m.want.Service.Addresses[0].Addr()}
 	}
@@ -215,7 +243,7 @@ func (m *model) changeGuests() {
 	m.note("guests are %+v", guests)
 }
 
-// harm is what somebody else does to the switch.
+// harm is done by another program.
 func (m *model) harm() {
 	half := func(*openflow.FlowMod) bool { return m.r.IntN(2) == 0 }
 	switch m.r.IntN(6) {
@@ -250,8 +278,7 @@ func (m *model) harm() {
 	}
 }
 
-// quiet lets the processes come to rest, for longer than it takes to wait for a dead one and
-// to search all tables.
+// quiet lasts longer than a takeover and the search of all tables.
 func (m *model) quiet() {
 	m.note("quiet")
 	m.want.Settled = true
@@ -261,7 +288,7 @@ func (m *model) quiet() {
 		for range 20 {
 			for _, p := range m.processes {
 				p.rest()
-				// What it wants it hears below. That has no effect a second time.
+				// Desired below repeats itself without effect.
 				if m.isDue(p) {
 					m.live(p)
 					p.rest()
@@ -290,9 +317,9 @@ func (m *model) check() {
 		m.t.Error("nobody owns the flows")
 		return
 	}
-	// What should stand, by a plan that is made anew.
+	// A new plan shows what the switch should have.
 	var fresh plan
-	of := pipeline{placement.Pipeline{Kind: m.want.Kind, Table: uint8(8 + m.want.Stage.TableID)}, m.want.Service}
+	of := pipeline{placement.Pipeline{Kind: m.want.Kind, Table: uint8(8 + m.want.Stage.TableID), EgressTable: 8 + 6}, m.want.Service}
 	if len(m.want.Guests) == 0 {
 		of = owner.machine.plan.of // it may have no pipeline, or have it still
 	}
@@ -302,6 +329,14 @@ func (m *model) check() {
 	if fresh.lease != nil {
 		want[leaseKey] = fresh.lease
 	}
+	for _, e := range owner.machine.openings.all {
+		if e.wanted && !e.installed {
+			m.t.Errorf("does not stand: the opening %+v", e)
+		}
+	}
+	for _, p := range m.processes {
+		m.checkRequests(p)
+	}
 	foreign := false
 	for _, key := range m.sw.keys() {
 		standing := m.sw.flows[key]
@@ -310,7 +345,14 @@ func (m *model) check() {
 			m.t.Errorf("stands, and its meter does not limit it: %v", f)
 		}
 		foreign = foreign || f.Cookie == others
+		if isConnection(f.Cookie) && !m.has(&f) {
+			m.t.Errorf("stands, and no guest has it: %v", f)
+		}
 		if !ours(f.Cookie) {
+			continue
+		}
+		if isOpening(&f) {
+			m.checkOpening(owner, &f)
 			continue
 		}
 		if w := want[key]; w == nil || !newFlow(f).same(w) {
@@ -335,5 +377,42 @@ func (m *model) check() {
 	}
 	if len(m.sw.meters) != limited {
 		m.t.Errorf("%d meters for %d guests with a limit", len(m.sw.meters), limited)
+	}
+}
+
+func (m *model) has(f *openflow.FlowMod) bool {
+	return slices.ContainsFunc(m.want.Guests, func(g Guest) bool {
+		return g.Egress != nil && (g.Arriving || f.HardTimeout == 0) && f.Cookie == connectionCookie(&g, m.want.Service.EgressBit)
+	})
+}
+
+func (m *model) checkRequests(p *process) {
+	s := p.machine.openings
+	if len(s.missing)+len(s.crowded)+len(s.queued)+len(s.looks)+len(s.lapses)+len(s.changed) > 0 {
+		m.t.Errorf("%s has requests that do not end: %+v", p.name, s)
+	}
+	for guest := range s.lookedAt {
+		if s.of[guest] == nil {
+			m.t.Errorf("%s remembers the guest %v, which has no openings", p.name, guest)
+		}
+	}
+	for _, e := range s.all {
+		if e.reported != e.installed || len(e.requests) > 0 {
+			m.t.Errorf("%s: %+v", p.name, e)
+		}
+	}
+}
+
+// checkOpening checks that the owner knows an opening by the same names, and the guest's policy allows it.
+func (m *model) checkOpening(owner *process, f *openflow.FlowMod) {
+	o, _ := placement.ReadOpening(f.Table, f.Priority, f.Match)
+	names := placement.NamesOf(instructionsOf(f))
+	e := owner.machine.openings.all[o]
+	if e == nil || !e.wanted || !e.installed || !slices.Equal(e.names, names) {
+		m.t.Errorf("stands by %q, and its owner has %+v: %v", names, e, f)
+	}
+	policy := func(g Guest) bool { return g.Key == o.Guest && g.Egress != nil && g.Egress.Allows(names[0], o.To) }
+	if len(names) == 0 || !slices.ContainsFunc(m.want.Guests, policy) {
+		m.t.Errorf("stands by %q, and the guest's policy does not allow it: %v", names, f)
 	}
 }

@@ -10,23 +10,21 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// observed are puntdns's flows in the switch, of any process, as the switch has reported them.
+// observed are puntdns's flows in the switch, of any process.
 type observed struct {
 	flows map[flowKey]*flow
-	// version changes with flows, and generations counts them by process.
+	// version changes with flows. generations counts flows by process.
 	version     uint64
 	generations map[uint64]int
-	// highest is the highest generation of any flow so far, gone ones included.
+	// highest is the highest generation ever seen.
 	highest uint64
-	// collision is set when another program has added a flow with the generation of this process: by chance
-	// another process has the same generation.
+	// collision is set if another process has, by chance, this process's generation.
 	collision bool
-	// lost counts the flows of this process that another program has removed or changed.
-	lost int
-	// released is set once the process of the lease flow has released it, until another lease flow is
-	// installed: the released one may be gone before anybody has looked.
+	lost      int
+	// released is set from the release of the lease flow until another is installed. The released flow may be gone
+	// unseen.
 	released bool
-	// expired is set once the lease flow of this process has expired, until it is installed again.
+	// expired lasts from the expiry of this process's lease flow to its return.
 	expired bool
 }
 
@@ -36,6 +34,7 @@ func newObserved() observed {
 
 func (s *observed) set(f *flow) {
 	s.remove(f.key)
+	s.version++
 	s.flows[f.key] = f
 	g := generationOf(f.mod.Cookie)
 	s.generations[g]++
@@ -46,11 +45,11 @@ func (s *observed) set(f *flow) {
 }
 
 func (s *observed) remove(key flowKey) {
-	s.version++
 	f := s.flows[key]
 	if f == nil {
 		return
 	}
+	s.version++
 	delete(s.flows, key)
 	g := generationOf(f.mod.Cookie)
 	if s.generations[g]--; s.generations[g] == 0 {
@@ -58,7 +57,6 @@ func (s *observed) remove(key flowKey) {
 	}
 }
 
-// read takes in a flow that the switch has been asked for, unless it is known.
 func (s *observed) read(f *openflow.FlowStats) {
 	if !ours(f.Cookie) {
 		return
@@ -69,9 +67,8 @@ func (s *observed) read(f *openflow.FlowStats) {
 	}
 }
 
-// update takes an event of a flow monitor, and reports whether it is about a flow of puntdns's. own is the
-// generation of this process. update decides that a flow of this process is lost: the next
-// [machine.difference] puts it back.
+// update reports whether a monitor's event is about a flow of puntdns. own is this process's generation. The next
+// [machine.difference] restores flows counted in lost.
 func (s *observed) update(u *openflow.FlowUpdate, own uint64) bool {
 	switch u.Event {
 	case openflow.FlowInitial, openflow.FlowAdded, openflow.FlowModified, openflow.FlowRemoved:
@@ -105,7 +102,7 @@ func (s *observed) update(u *openflow.FlowUpdate, own uint64) bool {
 	switch {
 	case mine && u.Cookie == had.mod.Cookie:
 		if u.Event == openflow.FlowModified {
-			// Another program did it: changes of this connection come as FlowOwn.
+			// Another program: this connection's changes come as FlowOwn.
 			s.set(had.changed())
 			s.lost++
 		}
@@ -116,20 +113,18 @@ func (s *observed) update(u *openflow.FlowUpdate, own uint64) bool {
 		s.remove(key)
 	}
 	if mine && u.Event != openflow.FlowInitial {
-		// One that stood before the monitor did is an earlier process's.
+		// A flow from before the monitor is an earlier process's.
 		s.lost++
 	}
 	return true
 }
 
-// timedOut reports whether the flow went by its hard timeout.
 func timedOut(u *openflow.FlowUpdate) bool {
 	const hardTimeout = 1 // OFPRR_HARD_TIMEOUT
 	return u.Reason == hardTimeout
 }
 
-// lease is the lease flow that is installed, of whatever process, or the release of it. An entry
-// flow that a dead process left says nothing; its lease flow would have expired.
+// lease returns the lease flow of any process, or its release. Entry flows prove no living process.
 func (s *observed) lease() observedLease {
 	if f := s.flows[leaseKey]; f != nil {
 		return observedLease{true, generationOf(f.mod.Cookie)}
@@ -137,15 +132,13 @@ func (s *observed) lease() observedLease {
 	return observedLease{s.released, releasedGeneration}
 }
 
-// hasLease reports whether the lease flow of a generation is installed.
 func (s *observed) hasLease(generation uint64) bool {
 	f := s.flows[leaseKey]
 	return f != nil && isOf(f.mod.Cookie, generation)
 }
 
-// knownLease returns the lease flow of a generation if it is installed and its actions are
-// known, else nil. They are not known of one from before the connection, and to change that
-// one would remove its actions.
+// knownLease returns a generation's lease flow, nil if its actions are unknown. They are if the flow is older than
+// the connection; a modification would remove them.
 func (s *observed) knownLease(generation uint64) *flow {
 	if f := s.flows[leaseKey]; s.hasLease(generation) && len(f.mod.Actions) > 0 {
 		return f
@@ -153,7 +146,7 @@ func (s *observed) knownLease(generation uint64) *flow {
 	return nil
 }
 
-// closed are the guests whose packets the switch drops while there is no lease flow.
+// closed are guests whose packets the switch drops without a lease flow.
 func (s *observed) closed() map[placement.Key]bool {
 	all := map[placement.Key]bool{}
 	for _, f := range s.flows {
@@ -164,8 +157,7 @@ func (s *observed) closed() map[placement.Key]bool {
 	return all
 }
 
-// rebind has flows added again whose meters were added just now: those that stand name what the
-// switch had before.
+// rebind has flows added again, since their meters were.
 func (s *observed) rebind(named []*flow) {
 	for _, f := range named {
 		if had := s.flows[f.key]; had != nil {
@@ -174,7 +166,6 @@ func (s *observed) rebind(named []*flow) {
 	}
 }
 
-// applied takes in changes that the switch has carried out.
 func (s *observed) applied(mods []openflow.FlowMod, flows []*flow) {
 	for i := range mods {
 		if mods[i].Command == openflow.DeleteStrict {
@@ -186,8 +177,7 @@ func (s *observed) applied(mods []openflow.FlowMod, flows []*flow) {
 	}
 }
 
-// superfluous are the flows that unwanted reports, in the order in which they are to go:
-// the entry flows before what they lead to.
+// superfluous removes the flows that unwanted reports, entry flows before their targets.
 func (s *observed) superfluous(unwanted func(*flow) bool) []openflow.FlowMod {
 	var mods []openflow.FlowMod
 	for _, f := range s.flows {
@@ -201,8 +191,7 @@ func (s *observed) superfluous(unwanted func(*flow) bool) []openflow.FlowMod {
 	return mods
 }
 
-// depth orders tables: flows lead from one to another of a higher depth, or out of all of
-// ours.
+// depth orders tables: flows lead to a higher depth, or from depth 0 to a higher number.
 func depth(table uint8) int {
 	switch table {
 	case placement.PuntTable:

@@ -9,8 +9,7 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// Only what somebody else did to our flows since they stand counts as lost; in any
-// case they are put back.
+// Only another program's changes of our installed flows count as lost.
 func TestLost(t *testing.T) {
 	const table = 29
 	mod := openflow.FlowMod{Table: table, Priority: 100, Match: openflow.NewMatch(), Cookie: cookieMark | 2}
@@ -23,7 +22,7 @@ func TestLost(t *testing.T) {
 		name       string
 		update     openflow.FlowUpdate
 		lost       int
-		stands, up bool // our flow as it was; the lease has not expired
+		stands, up bool // the flow is unchanged; the lease has not expired
 		relevant   bool
 	}{
 		{"our own change", openflow.FlowUpdate{Event: openflow.FlowOwn}, 0, true, true, false},
@@ -57,7 +56,6 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// Flows are one to the comparison if the switch would do the same by them.
 func TestSame(t *testing.T) {
 	punt := func(id uint16, data byte, meter uint32) openflow.Action {
 		return openflow.Controller2{ControllerID: id, UserData: []byte{data}, Meter: meter}
@@ -91,7 +89,7 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// A flow that another process has installed meanwhile is not removed in the place of an earlier one.
+// A removal spares another process's flow in the same place.
 func TestRemoval(t *testing.T) {
 	for _, installed := range []uint64{cookieOf(1), cookieOf(2), 7} {
 		sw := newFakeSwitch(epoch)

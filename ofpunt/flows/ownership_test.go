@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// What a process does as it sees lease flows come and go.
 func TestOwnership(t *testing.T) {
 	const delay = 5 * time.Second
 	began, random := epoch.Add(time.Hour), rand.New(rand.NewPCG(1, 1))
@@ -34,11 +33,11 @@ func TestOwnership(t *testing.T) {
 		{"a later process that is dead", []look{{0, of(11), yield}, {0, gone, yield}, {delay, gone, takeOver}, {0, gone, own}}},
 		{"a later process that leaves", []look{{0, of(11), yield}, {0, of(releasedGeneration), takeOver}, {0, of(releasedGeneration), own}}},
 		{"an earlier one that leaves", []look{{0, of(releasedGeneration), own}}},
-		// What is left of a process that had not seen the later one either.
+		// Left by a process that had not seen the later process either.
 		{"an earlier one in the place of a later", []look{{0, of(11), yield}, {0, of(9), yield}, {delay, of(9), takeOver}}},
 		{"two later ones", []look{{0, of(11), yield}, {0, gone, yield}, {1, of(12), yield}, {0, gone, yield}, {delay - 1, gone, yield}}},
 	}
-	// It has come and gone before anybody looked.
+	// It came and went unseen.
 	unseen := ownership{generation: 10}
 	if got := unseen.step(began, gone, 11, delay, random); got != yield {
 		t.Errorf("after a later process that was not seen: %v, want %v", got, yield)
@@ -59,8 +58,7 @@ func TestOwnership(t *testing.T) {
 	}
 }
 
-// bridgeModel is a switch as processes see it: who has the lease flow, until when, and what is
-// still to be told to each.
+// bridgeModel is the switch's lease flow.
 type bridgeModel struct {
 	now     time.Time
 	lease   observedLease
@@ -69,19 +67,17 @@ type bridgeModel struct {
 	told    []*processModel
 }
 
-// processModel is a process that looks, and acts on what it saw after a stall.
+// processModel acts after a stall on what it saw.
 type processModel struct {
 	ownership
 	wakes time.Time
-	// lease is as the process has last been told.
 	lease observedLease
-	// replaced is the generation that has overwritten the process's lease flow, 0 if none has.
+	// replaced is the generation that overwrote the process's lease flow, 0 for none.
 	replaced uint64
 }
 
 const modelLease = 3 * time.Second
 
-// set is a flow mod of the lease flow.
 func (b *bridgeModel) set(generation uint64) {
 	for _, p := range b.told {
 		if b.lease.installed && p.generation == b.lease.generation && generation != p.generation {
@@ -92,15 +88,15 @@ func (b *bridgeModel) set(generation uint64) {
 	b.highest = max(b.highest, generation)
 }
 
-// Processes that are stopped at any time for as long as they like hand over: none of them
-// puts back what a later one has overwritten, and in the end one has the lease flow.
+// Processes that are stopped for any time restore nothing that a later one overwrote, and one has the lease flow in
+// the end.
 func TestOwnershipOfSlowProcesses(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		b := &bridgeModel{now: epoch.Add(time.Hour)}
 		look := func(p *processModel) {
 			beat := modelLease / 3
-			// A barrier has come back: all that was before it has been told.
+			// As after a barrier.
 			p.lease = b.lease
 			switch p.step(b.now, p.lease, b.highest, takeOverDelay(beat, r), r) {
 			case yield:
@@ -116,7 +112,7 @@ func TestOwnershipOfSlowProcesses(t *testing.T) {
 				}
 			}
 			if p.lease.installed && p.lease.generation == p.generation {
-				b.set(p.generation) // renewed
+				b.set(p.generation)
 				return
 			}
 			b.set(p.generation)
@@ -130,7 +126,7 @@ func TestOwnershipOfSlowProcesses(t *testing.T) {
 				b.told = append(b.told, &processModel{ownership: ownership{generation: nextGeneration(b.now, b.highest, r)}})
 			}
 			if r.IntN(500) == 0 {
-				b.lease = observedLease{} // somebody deletes all flows
+				b.lease = observedLease{} // all flows are deleted
 			}
 			for _, p := range b.told {
 				if b.now.Before(p.wakes) {
@@ -154,7 +150,7 @@ func TestOwnershipOfSlowProcesses(t *testing.T) {
 				owners++
 			}
 		}
-		// The others may not have looked since the last change.
+		// Others may not have looked since the last change.
 		if owners == 0 {
 			t.Fatalf("seed %d: all yield", seed)
 		}

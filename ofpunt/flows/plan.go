@@ -9,30 +9,23 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// plan is the flows that should be installed. It is brought up to date in proportion to the
-// guests that have changed: the flows of a guest depend on the guest, its meter and the
-// pipeline, and on nothing else.
+// plan is what should be installed. A guest's flows depend only on the guest, its meter and the pipeline, so an
+// update costs only the changed guests.
 type plan struct {
 	of      pipeline
 	private []*flow
 	lease   *flow
-	// guests has the flows of each guest, and order the guests in the order in which
-	// their flows are installed.
-	guests map[placement.Key]*guestFlows
-	order  []placement.Key
-	// list is what guests was made of.
-	list []Guest
-	// flows are all of them except the lease flow, which is lease.
-	flows map[flowKey]*flow
-	// meters is the version of the distribution of meters that the plan is of.
+	guests  map[placement.Key]*guestFlows
+	order   []placement.Key
+	list    []Guest
+	// flows are all flows except lease.
+	flows  map[flowKey]*flow
 	meters uint64
-	// version changes with the plan. planned counts the guests that were planned ever,
-	// for tests.
+	// planned counts planned guests, for tests.
 	version uint64
 	planned int
 }
 
-// pipeline is what the flows of all guests have in common.
 type pipeline struct {
 	// Table is 0 with OVN while this chassis has no DNS stage.
 	placement.Pipeline
@@ -43,29 +36,31 @@ func (p *pipeline) equal(o *pipeline) bool {
 	return p.Pipeline == o.Pipeline && sameService(&p.service, &o.service)
 }
 
-// tables returns the tables of the flows, without the private table.
+// tables omits the private table.
 func (p *pipeline) tables() []uint8 {
 	switch {
 	case p.empty():
 		return nil
 	case p.Kind == placement.OVN:
-		return []uint8{placement.PuntTable, p.Table - 1}
+		tables := []uint8{placement.PuntTable, p.Table - 1}
+		if p.service.HasEgress(p.Pipeline) {
+			tables = append(tables, placement.EgressTable, p.EgressTable-1, p.EgressTable)
+		}
+		return tables
 	default:
 		return []uint8{placement.PuntTable, placement.AddressTable, p.Table}
 	}
 }
 
-// empty reports whether there is no pipeline to install flows in.
 func (p *pipeline) empty() bool { return p.Kind == placement.OVN && p.Table == 0 }
 
 type guestFlows struct {
 	guest Guest
 	meter uint32
-	// flows begin with the one that names the meter, unless that is 0.
+	// flows begin with the flow that names the meter, unless meter is 0.
 	flows []*flow
 }
 
-// update brings the plan up to date.
 func (p *plan) update(of pipeline, guests []Guest, m *meters) {
 	samePipeline := p.version > 0 && p.of.equal(&of)
 	if samePipeline && p.meters == m.version && sameGuests(p.list, guests) {
@@ -86,7 +81,7 @@ func (p *plan) update(of pipeline, guests []Guest, m *meters) {
 	for i := range guests {
 		g := &guests[i]
 		if p.guests[g.Key] != nil {
-			continue // two ports with one key, of which one is about to go
+			continue // two ports with one key, one of which is about to go
 		}
 		planned, meter := before[g.Key], m.assigned[g.Key]
 		if planned == nil || planned.meter != meter || !planned.guest.equal(g) {
@@ -104,7 +99,7 @@ func (p *plan) update(of pipeline, guests []Guest, m *meters) {
 			delete(p.flows, f.key)
 		}
 	}
-	// Last, as a flow may pass from one guest to another.
+	// Last: a flow may pass from one guest to another.
 	for _, g := range fresh {
 		for _, f := range g.flows {
 			p.flows[f.key] = f
@@ -126,7 +121,6 @@ func (p *plan) planPrivate() {
 	p.lease = newFlow(lease)
 }
 
-// guest plans the flows of one guest.
 func (p *pipeline) guest(g *Guest, meter uint32) []*flow {
 	mods := p.service.OfGuest(p.Pipeline, &g.Guest, meter)
 	flows := make([]*flow, len(mods))
@@ -136,7 +130,7 @@ func (p *pipeline) guest(g *Guest, meter uint32) []*flow {
 	return flows
 }
 
-// metered returns the flows that name a meter which mods add.
+// metered returns the flows whose meter mods add.
 func (p *plan) metered(mods []openflow.MeterMod) (flows []*flow) {
 	added := make(map[uint32]bool, len(mods))
 	for i := range mods {
@@ -150,13 +144,11 @@ func (p *plan) metered(mods []openflow.MeterMod) (flows []*flow) {
 	return flows
 }
 
-// wants reports whether a flow of that key should be installed; the lease flow only if lease is set.
 func (p *plan) wants(key flowKey, lease bool) bool {
 	return p.flows[key] != nil || lease && key == leaseKey
 }
 
-// missing are the flows of the plan that are not installed as they should be, in the order in
-// which they are harmless: each leads only to what comes before it.
+// missing returns flows that differ in the switch. Each leads only to earlier flows.
 func (p *plan) missing(s *observed, lease bool) []*flow {
 	var all []*flow
 	add := func(f *flow) {

@@ -13,10 +13,9 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// manyGuests is what should stand for n guests.
 func manyGuests(n int) *Want {
 	w := &Want{
-		Settled: true, Kind: placement.OVN, Heartbeat: 5 * time.Second, Limited: true, Stage: Stage{22, []uint32{0xaa}},
+		Settled: true, Kind: placement.OVN, Heartbeat: 5 * time.Second, Limited: true, Stage: Stage{TableID: 22, Cookies: []uint32{0xaa}},
 		Service: placement.Service{
 			Addresses: []netip.AddrPort{netip.MustParseAddrPort("169.254.169.254:53"), netip.MustParseAddrPort("[fd00::254]:53")},
 			Neighbors: true, ControllerID: 77, Lease: 15,
@@ -28,7 +27,6 @@ func manyGuests(n int) *Want {
 	return w
 }
 
-// placedGuests is a process that has the flows of n guests in place.
 func placedGuests(t testing.TB, n int) (*process, *Want) {
 	sw := newFakeSwitch(epoch.Add(time.Hour))
 	p := &process{random: rand.New(rand.NewPCG(1, 1))}
@@ -44,7 +42,7 @@ func placedGuests(t testing.TB, n int) (*process, *Want) {
 	return p, w
 }
 
-// Only guests that have changed are planned.
+// Only changed guests are planned.
 func TestPlanned(t *testing.T) {
 	p, w := placedGuests(t, 10)
 	if got := p.machine.plan.planned; got != 10 {
@@ -103,8 +101,7 @@ func TestPlanned(t *testing.T) {
 	}
 }
 
-// BenchmarkRecordChanged is what a changed record costs: nothing of what should stand is
-// another, whether the guests come as the same list or have been listed anew.
+// BenchmarkRecordChanged changes no flow.
 func BenchmarkRecordChanged(b *testing.B) {
 	for _, n := range []int{20, 1000} {
 		p, w := placedGuests(b, n)
@@ -125,7 +122,7 @@ func BenchmarkRecordChanged(b *testing.B) {
 	}
 }
 
-// BenchmarkGuestChanged is what a guest that comes and goes costs among others.
+// BenchmarkGuestChanged adds and removes a guest.
 func BenchmarkGuestChanged(b *testing.B) {
 	for _, n := range []int{20, 1000} {
 		p, w := placedGuests(b, n)

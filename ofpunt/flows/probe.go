@@ -6,8 +6,7 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 )
 
-// heartbeat sends a probe through the switch, if a flow of this process is there to bring it back. It begins the
-// work that is due at a heartbeat.
+// heartbeat sends a probe if a flow of this process can return it.
 func (m *machine) heartbeat() {
 	m.stage.again()
 	if !m.placedBefore && !m.observed.hasLease(m.generation()) || len(m.observed.flows) == 0 || m.memory.ownership.yielding || m.withdrawing || m.want == nil {
@@ -21,9 +20,9 @@ func (m *machine) heartbeat() {
 	m.do(sendProbe{token})
 	m.countDue = m.want.Limited && m.meters.known && m.meters.last > 0
 	m.tablesDue = tablesPerBeat
+	m.connections.again()
 }
 
-// probeBack renews the lease flow, if the probe is the outstanding one.
 func (m *machine) probeBack(token uint64) {
 	sent := m.lease.sent
 	back, recovered := m.lease.returned(token)
@@ -40,8 +39,7 @@ func (m *machine) probeBack(token uint64) {
 		return
 	}
 	f := lease.mod
-	// A strict modify restarts the hard timeout and leaves the flow's counters alone. Only
-	// our own: a process that came later has another cookie.
+	// A strict modify restarts the hard timeout and preserves counters. The cookie spares a later process's flow.
 	f.Command, f.CookieMask = openflow.ModifyStrict, exactMask
 	m.leased = m.now
 	m.do(renew{f})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,11 +21,12 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
 	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/test/lab"
 )
 
-// TestFakeSwitch has Open vSwitch do what fakeSwitch does in each script, and compares both after each
-// line: flows, meters, and what the monitors of each connection were sent.
+// TestFakeSwitch runs each script with Open vSwitch beside fakeSwitch, and compares flows, meters and flow updates
+// after each line.
 func TestFakeSwitch(t *testing.T) {
 	files := scripts(t)
 	r := startOpenVSwitch(t, len(files)+1)
@@ -34,7 +36,7 @@ func TestFakeSwitch(t *testing.T) {
 	t.Run("what no script does", func(t *testing.T) { refusals(newFakeSwitch(epoch), r.open(t, len(files))) })
 }
 
-// refusals are changes that the switch refuses, or makes of no flow.
+// refusals are changes that the switch refuses, or that match no flow.
 func refusals(s *fakeSwitch, b *realBridge) {
 	s.real = b
 	c := s.connect()
@@ -61,11 +63,9 @@ func refusals(s *fakeSwitch, b *realBridge) {
 	}
 }
 
-// openVSwitch is an Open vSwitch whose time stands still. Its datapath is one in memory, which needs neither
-// root nor a network namespace.
+// openVSwitch has stopped time and a datapath in memory, which needs no root.
 type openVSwitch struct{ dir string }
 
-// startOpenVSwitch starts a switch with bridges of the names 0, 1 and so on.
 func startOpenVSwitch(t *testing.T, bridges int) *openVSwitch {
 	t.Helper()
 	const schema = "/usr/share/openvswitch/vswitch.ovsschema"
@@ -110,12 +110,12 @@ func (r *openVSwitch) appctl(t *testing.T, args ...string) {
 	run(t, "ovs-appctl", append([]string{"--timeout=30", "-t", r.path("vswitchd")}, args...)...)
 }
 
-// realBridge is a bridge that does the same as a fakeSwitch.
+// realBridge mirrors a fakeSwitch in Open vSwitch.
 type realBridge struct {
 	*openVSwitch
 	t    *testing.T
 	name string
-	// conns maps each connection of the fake to one of the bridge. The key nil is another process.
+	// conns has the key nil for another process.
 	conns map[*fakeConn]*realConn
 }
 
@@ -125,8 +125,8 @@ func (r *openVSwitch) open(t *testing.T, i int) *realBridge {
 	return b
 }
 
-// realConn is a connection to the bridge. sent is what the bridge has sent since the last comparison,
-// and mu guards it; expected is what the fake has sent.
+// realConn has, since the last comparison, the updates sent by the bridge and those expected by the fake. mu guards
+// sent.
 type realConn struct {
 	*openflow.Conn
 	close    func()
@@ -182,7 +182,6 @@ func (b *realBridge) monitor(by *fakeConn, table uint8) {
 	b.check(b.conns[by].MonitorFlows(b.t.Context(), uint32(table)+1, table))
 }
 
-// modMeters changes meters, which gives the same error as the fake.
 func (b *realBridge) modMeters(by *fakeConn, mods []openflow.MeterMod, expected error) {
 	var want *openflow.SwitchError
 	err := b.conns[by].ModMeters(b.t.Context(), mods)
@@ -196,8 +195,7 @@ func (b *realBridge) modMeters(by *fakeConn, mods []openflow.MeterMod, expected 
 	b.check(err)
 }
 
-// pass lets time pass. Open vSwitch looks once a second for flows whose time is over, so that what the
-// fake removes at once may take another one.
+// pass lets time pass. Open vSwitch looks only once a second for expired flows.
 func (b *realBridge) pass(s *fakeSwitch, d time.Duration) {
 	warp := func(d time.Duration) { b.appctl(b.t, "time/warp", fmt.Sprint(d.Milliseconds()), "1000") }
 	warp(d)
@@ -209,38 +207,58 @@ func (b *realBridge) pass(s *fakeSwitch, d time.Duration) {
 	}
 }
 
-// flows are those of the bridge, as lines.
 func (b *realBridge) flows() (lines []string) {
 	stats, err := b.conns[nil].FlowStats(b.t.Context(), openflow.FlowStatsRequest{Table: openflow.TableAll})
 	b.check(err)
 	for _, f := range stats {
-		lines = append(lines, line(f.Table, f.Priority, f.Match, f.Cookie, f.HardTimeout, f.Instructions))
+		lines = append(lines, line(f.Table, f.Priority, f.Match, f.Cookie, f.HardTimeout, f.IdleTimeout, f.Instructions))
 	}
 	slices.Sort(lines)
 	return lines
 }
 
-// lines are the flows of the fake.
 func (s *fakeSwitch) lines() (lines []string) {
 	for _, f := range s.flows {
 		m := &f.mod
-		var instructions []byte
-		if len(m.Actions) > 0 {
-			actions := openflow.AppendActions(nil, openflow.V15, m.Actions...)
-			n := len(actions) + 8
-			instructions = append([]byte{0, 4, byte(n >> 8), byte(n), 0, 0, 0, 0}, actions...)
-		}
-		lines = append(lines, line(m.Table, m.Priority, m.Match, m.Cookie, m.HardTimeout, instructions))
+		lines = append(lines, line(m.Table, m.Priority, m.Match, m.Cookie, m.HardTimeout, m.IdleTimeout, instructionsOf(m)))
 	}
 	slices.Sort(lines)
 	return lines
 }
 
-func line(table uint8, priority uint16, match openflow.Match, cookie uint64, hardTimeout uint16, instructions []byte) string {
-	return fmt.Sprintf("table %d, priority %d, %v, cookie %#x, timeout %d, instructions %x", table, priority, match, cookie, hardTimeout, instructions)
+func instructionsOf(f *openflow.FlowMod) []byte {
+	if len(f.Actions) == 0 {
+		return nil
+	}
+	actions := openflow.AppendActions(nil, openflow.V15, f.Actions...)
+	n := len(actions) + 8
+	return append([]byte{0, 4, byte(n >> 8), byte(n), 0, 0, 0, 0}, actions...)
 }
 
-// compare compares the bridge with the fake after a line of a script.
+func (b *realBridge) packet(guest placement.Key, to netip.Addr) { b.send(guest, to, nil) }
+
+func (b *realBridge) send(guest placement.Key, to netip.Addr, payload []byte) {
+	c := b.conns[nil]
+	actions := openflow.AppendActions(nil, c.Version(),
+		openflow.SetField{Field: openflow.Metadata(uint64(guest.Datapath))}, openflow.SetField{Field: openflow.Reg(placement.RegInPort, guest.Port)},
+		openflow.Resubmit{Table: placement.EgressTable})
+	packet := slices.Concat(make([]byte, 12), []byte{8, 0, 0x45, 0, 0, byte(20 + len(payload)), 0, 0, 0, 0, 64, 6, 0, 0}, segmentFrom.AsSlice(), to.AsSlice(), payload)
+	msg, err := openflow.AppendPacketOut(nil, c.Version(), c.NextXID(), openflow.PortController, actions, packet)
+	b.check(err)
+	b.check(c.Write(msg, openflow.Now, false))
+}
+
+func (b *realBridge) segment(guest placement.Key, to netip.Addr, flags uint16) {
+	b.send(guest, to, []byte{1000 >> 8, 1000 & 0xff, 443 >> 8, 443 & 0xff, 0, 0, 0, 1, 0, 0, 0, 1, 5 << 4, byte(flags), 0, 0, 0, 0, 0, 0})
+}
+
+func line(table uint8, priority uint16, match openflow.Match, cookie uint64, hardTimeout, idleTimeout uint16, instructions []byte) string {
+	if isConnection(cookie) && hardTimeout > 0 {
+		instructions = nil // Open vSwitch writes other headers for the same fields into a learn action
+	}
+	return fmt.Sprintf("table %d, priority %d, %v, cookie %#x, timeouts %d and %d, instructions %x", table, priority, match, cookie, hardTimeout, idleTimeout, instructions)
+}
+
 func (b *realBridge) compare(s *fakeSwitch, after string) {
 	b.t.Helper()
 	differ := func(what string, got, want any) {
@@ -269,11 +287,14 @@ func (b *realBridge) compare(s *fakeSwitch, after string) {
 	}
 }
 
-// updateLines are flow updates in an order that is the same each time. Open vSwitch sends one FlowOwn for
-// all changes of a bundle.
+// updateLines sorts updates. Open vSwitch sends one FlowOwn for a bundle, and reports learned flows with a later
+// change.
 func updateLines(updates []openflow.FlowUpdate) (lines []string) {
 	const own = "own"
 	for _, u := range updates {
+		if isConnection(u.Cookie) && u.Event == openflow.FlowAdded {
+			continue
+		}
 		switch text := fmt.Sprintf("%v, table %d, priority %d, %v, cookie %#x, reason %d", u.Event, u.Table, u.Priority, u.Match, u.Cookie, u.Reason); {
 		case u.Event != openflow.FlowOwn:
 			lines = append(lines, text)

@@ -30,78 +30,77 @@ type Switch interface {
 
 	Version() openflow.Version
 	NextXID() uint32
-	// Write queues a message. It returns openflow.ErrQueueFull, and queues nothing,
-	// where too much waits already.
+	// Write returns openflow.ErrQueueFull without queuing.
 	Write(b []byte, when openflow.When, mayBeLost bool) error
 }
 
-// requestTimeout bounds what one event makes of requests to the switch. ovs-vswitchd may
-// be busy for a second with other work.
+// requestTimeout bounds the requests of one event. ovs-vswitchd may be busy for a second.
 const requestTimeout = 10 * time.Second
 
-// Times between an event and the retry that a machine asks for.
 const (
 	minRetry = 50 * time.Millisecond
 	maxRetry = 500 * time.Millisecond
 )
 
-// Reconciler runs a [machine] on a connection. One goroutine, its owner, calls Handle, Stop, Discard and
-// Yielding. Any goroutine may call FlowUpdate and ProbeBack, which do not block.
+// Reconciler runs a [machine] on a connection. Any goroutine may call Open, Openings, FlowUpdate and ProbeBack; the
+// last two do not block. One goroutine, the owner, calls the others. The connection's reader must not call Open,
+// which waits for a reply.
 type Reconciler struct {
 	sw      Switch
 	machine *machine // the owner's
 	report  func(Report)
 
-	// backoff and timer are the owner's. timer is for the next retry, nil if none is to come.
+	// backoff and timer are the owner's. timer is nil without a pending retry.
 	backoff endpoint.Backoff
 	timer   *time.Timer
 
-	// token is the token of the outstanding probe, 0 for none. sent is when the last probe left; only the
-	// owner uses it. returned is set once that probe has come back, until Handle takes it.
+	// token is the outstanding probe's, 0 for none. sent, the owner's, is the last probe's. returned lasts from the
+	// probe's return to Handle.
 	token    atomic.Uint64
 	sent     uint64
 	returned atomic.Bool
-	// due is set when the timer has fired, until Handle takes it.
+	// due lasts from the timer to Handle.
 	due atomic.Bool
 
 	mu sync.Mutex
-	// updates are those that the machine has not been given yet. mu guards them.
+	// updates, guarded by mu, are not given to the machine yet.
 	updates []openflow.FlowUpdate
 
-	// wake has capacity 1: see Wake.
 	wake chan struct{}
+
+	requests requests
 }
 
-// NewReconciler returns the reconciler of a new connection. Reports go to report, on the
-// goroutine of the owner.
+// NewReconciler returns the reconciler of a new connection. The owner's goroutine calls report.
 func NewReconciler(sw Switch, memory *Memory, report func(Report)) *Reconciler {
 	return &Reconciler{
 		sw: sw, report: report, machine: newMachine(memory, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))),
-		backoff: endpoint.Backoff{Min: minRetry, Max: maxRetry}, wake: make(chan struct{}, 1),
+		backoff: endpoint.Backoff{Min: minRetry, Max: maxRetry}, wake: make(chan struct{}, 1), requests: newRequests(),
 	}
 }
 
 // Yielding reports whether another process owns the flows.
 func (rec *Reconciler) Yielding() bool { return rec.machine.Yielding() }
 
-// State is what an operator may ask about the flows of a bridge.
+// State is a bridge's flows for operators.
 type State struct {
-	// Cookie is the cookie of the flows of this process, 0 before it has any.
-	Cookie uint64
-	// Yielding is set while another process owns the flows.
+	// Cookie is 0 before this process has flows.
+	Cookie   uint64
 	Yielding bool
-	// Leased is when the lease flow was installed or renewed last, zero if it is not installed. Probed
-	// is when a probe has come back last, zero for never. Overdue is set while one does not.
+	// Leased is the last installation or renewal of the lease flow, zero if not installed. Probed is the last return
+	// of a probe, zero for never. Overdue is set while a probe is missing.
 	Leased, Probed time.Time
 	Overdue        bool
-	// Waiting is set while something keeps the flows from being installed: then there are no probes.
+	// Pipeline is zero until known.
+	Pipeline placement.Pipeline
+	// Waiting is set while something prevents installation: then no probes are sent.
 	Waiting bool
 }
 
 // State returns the state. Only the owner calls it.
 func (rec *Reconciler) State() State {
 	m := rec.machine
-	s := State{Yielding: m.Yielding(), Probed: m.probed, Overdue: m.lease.overdue, Waiting: m.status == waiting}
+	s := State{Yielding: m.Yielding(), Probed: m.probed, Overdue: m.lease.overdue, Pipeline: m.plan.of.Pipeline, Waiting: m.status == waiting}
 	if g := m.generation(); g != 0 {
 		s.Cookie = cookieOf(g)
 		if m.observed.hasLease(g) {
@@ -121,7 +120,7 @@ func (rec *Reconciler) FlowUpdate(u openflow.FlowUpdate) {
 	}
 }
 
-// ProbeBack takes in a probe that has come back.
+// ProbeBack takes in a returned probe.
 func (rec *Reconciler) ProbeBack(token uint64) {
 	if token != 0 && rec.token.CompareAndSwap(token, 0) {
 		rec.returned.Store(true)
@@ -129,7 +128,7 @@ func (rec *Reconciler) ProbeBack(token uint64) {
 	}
 }
 
-// Wake has a mark when there is something for Handle that the owner does not know of.
+// Wake signals the owner to call Handle.
 func (rec *Reconciler) Wake() <-chan struct{} { return rec.wake }
 
 func (rec *Reconciler) notify() {
@@ -139,21 +138,27 @@ func (rec *Reconciler) notify() {
 	}
 }
 
-// Discard drops the flow updates that have come, for an owner who calls Handle no more: they
-// would pile up.
-func (rec *Reconciler) Discard() { rec.takeUpdates() }
+// Discard drops flow updates and ends calls of Open, for an owner that stops calling Handle.
+func (rec *Reconciler) Discard() {
+	rec.takeUpdates()
+	rec.requests.close(errNotServed)
+}
 
-// Stop ends the wait for a retry.
+// Stop ends retries and calls of Open. No call of Handle may follow.
 func (rec *Reconciler) Stop() {
+	rec.stopTimer()
+	rec.requests.close(errors.New("the connection to the switch has ended"))
+}
+
+func (rec *Reconciler) stopTimer() {
 	if rec.timer != nil {
 		rec.timer.Stop()
 		rec.timer = nil
 	}
 }
 
-// Handle gives the machine what has come since the last call, then the events, and carries
-// out its commands. It returns when there is nothing left to do but to wait for another
-// event. An error ends the connection.
+// Handle passes everything new, and the events, to the machine and carries out its commands. An error ends the
+// connection.
 func (rec *Reconciler) Handle(ctx context.Context, events ...Event) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -165,7 +170,10 @@ func (rec *Reconciler) Handle(ctx context.Context, events ...Event) error {
 		events = append(events, retry{})
 	}
 	for {
-		// Updates that came before the reply to a request come before that.
+		if r := rec.requests.take(); len(r) > 0 {
+			events = append(events, open{r})
+		}
+		// Updates that came before a reply must precede it.
 		if updates := rec.takeUpdates(); len(updates) > 0 {
 			events = append([]Event{flowUpdates{updates}}, events...)
 		}
@@ -182,8 +190,6 @@ func (rec *Reconciler) Handle(ctx context.Context, events ...Event) error {
 	}
 }
 
-// step gives events to the machine and carries out the commands without a reply. It returns the next request,
-// nil without one, and reports whether the machine wants a retry.
 func (rec *Reconciler) step(events []Event) (r request, retry bool, err error) {
 	for _, e := range events {
 		for _, c := range rec.machine.step(time.Now(), e) {
@@ -198,6 +204,10 @@ func (rec *Reconciler) step(events []Event) (r request, retry bool, err error) {
 				if err := rec.probe(c.Token); err != nil {
 					return nil, false, fmt.Errorf("probing the switch: %w", err)
 				}
+			case opened:
+				rec.requests.end(c)
+			case standing:
+				rec.requests.stands(&c)
 			case renew:
 				if err := rec.renew(&c.Lease); err != nil {
 					rec.report(RenewFailed{err})
@@ -212,11 +222,11 @@ func (rec *Reconciler) step(events []Event) (r request, retry bool, err error) {
 	return r, retry, nil
 }
 
-// retry starts the timer of a retry, or stops it. Other events do not put off one that runs.
+// Other events do not postpone a running timer.
 func (rec *Reconciler) retry(soon bool) {
 	switch {
 	case !soon:
-		rec.Stop()
+		rec.stopTimer()
 		rec.backoff.Reset()
 	case rec.timer == nil:
 		rec.timer = time.AfterFunc(rec.backoff.Next(), func() {
@@ -226,7 +236,6 @@ func (rec *Reconciler) retry(soon bool) {
 	}
 }
 
-// takeUpdates returns the flow updates that have come since the last call.
 func (rec *Reconciler) takeUpdates() []openflow.FlowUpdate {
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
@@ -235,13 +244,16 @@ func (rec *Reconciler) takeUpdates() []openflow.FlowUpdate {
 	return updates
 }
 
-// request makes a request and returns the reply.
 func (rec *Reconciler) request(ctx context.Context, r request) (d reply) {
 	switch r := r.(type) {
 	case monitor:
 		d.Err = rec.sw.MonitorFlows(ctx, uint32(r.Table)+1, r.Table)
 	case readFlows:
-		d.Flows, d.Err = rec.sw.FlowStats(ctx, openflow.FlowStatsRequest{Table: r.Table, Cookie: r.Cookie, CookieMask: r.Mask})
+		of := openflow.FlowStatsRequest{Table: r.Table, Cookie: r.Cookie, CookieMask: r.Mask}
+		if r.Guest != nil {
+			of.Match = placement.MatchOpenings(*r.Guest)
+		}
+		d.Flows, d.Err = rec.sw.FlowStats(ctx, of)
 	case barrier:
 		d.Err = rec.sw.Barrier(ctx)
 	case apply:
@@ -258,8 +270,7 @@ func (rec *Reconciler) request(ctx context.Context, r request) (d reply) {
 	return d
 }
 
-// probe sends a probe frame through the private table. One that finds no room on the
-// connection is a missed probe.
+// A full queue counts as a missed probe.
 func (rec *Reconciler) probe(token uint64) error {
 	rec.returned.Store(false)
 	rec.sent = token
@@ -276,7 +287,6 @@ func (rec *Reconciler) probe(token uint64) error {
 	return nil
 }
 
-// renew sends the renewal of the lease.
 func (rec *Reconciler) renew(lease *openflow.FlowMod) error {
 	msg, err := openflow.AppendFlowMod(nil, rec.sw.Version(), rec.sw.NextXID(), lease)
 	if err != nil {

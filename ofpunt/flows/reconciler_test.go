@@ -16,14 +16,13 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// conn is a connection to a switch that takes everything and tells nothing by itself.
+// conn accepts everything and reports nothing by itself.
 type conn struct {
 	wrote    [][]byte
 	writeErr error
 	requests []string
-	// before is called before the reply to a request.
-	before func(request string)
-	err    error
+	before   func(request string)
+	err      error
 }
 
 func (c *conn) did(request string) error {
@@ -61,7 +60,6 @@ func wanted() flows.Desired {
 	}}
 }
 
-// placed is a reconciler that has placed its flows.
 func placed(t *testing.T) (r *flows.Reconciler, c *conn, reports *[]flows.Report) {
 	c, reports = &conn{}, new([]flows.Report)
 	r = flows.NewReconciler(c, new(flows.Memory), func(r flows.Report) { *reports = append(*reports, r) })
@@ -76,7 +74,6 @@ func placed(t *testing.T) (r *flows.Reconciler, c *conn, reports *[]flows.Report
 	return r, c, reports
 }
 
-// probed returns the token of the probe that was sent last.
 func probed(t *testing.T, c *conn) uint64 {
 	t.Helper()
 	if len(c.wrote) == 0 {
@@ -92,7 +89,7 @@ func probed(t *testing.T, c *conn) uint64 {
 
 const packetOut, flowMod = 13, 14
 
-// Only the outstanding probe counts, and once. It renews the lease flow.
+// Only the outstanding probe counts, once, and renews the lease flow.
 func TestProbeToken(t *testing.T) {
 	r, c, reports := placed(t)
 	came := func() bool {
@@ -139,8 +136,7 @@ func TestProbeToken(t *testing.T) {
 	}
 }
 
-// A probe for which the connection has no room is one that does not come back: the
-// connection goes on, and the lease flow is not renewed. Any other error ends it.
+// A full queue counts as a missed probe. Any other error ends the connection.
 func TestProbeWithoutRoom(t *testing.T) {
 	r, c, reports := placed(t)
 	c.writeErr = openflow.ErrQueueFull
@@ -167,7 +163,7 @@ func TestProbeWithoutRoom(t *testing.T) {
 	}
 }
 
-// A renewal that fails is told, and the connection goes on.
+// A failed renewal does not end the connection.
 func TestRenewFails(t *testing.T) {
 	r, c, reports := placed(t)
 	if err := r.Handle(t.Context(), flows.Heartbeat{}); err != nil {
@@ -180,7 +176,7 @@ func TestRenewFails(t *testing.T) {
 	}
 }
 
-// A probe that comes back does not say by itself that the lease flow is renewed.
+// A returned probe does not prove a renewal.
 func TestProbeWithoutRenewal(t *testing.T) {
 	forGood := wanted()
 	forGood.Want.Service.Lease = 0
@@ -213,7 +209,7 @@ func TestProbeWithoutRenewal(t *testing.T) {
 	}
 }
 
-// What the switch tells before the reply to a request is taken in before it.
+// Updates that come before a reply precede it.
 func TestToldBeforeReply(t *testing.T) {
 	r, c, reports := placed(t)
 	removed := openflow.FlowUpdate{Event: openflow.FlowRemoved, Table: placement.PrivateTable, Priority: placement.PriorityLease, Cookie: 1, Reason: 2}
@@ -224,7 +220,7 @@ func TestToldBeforeReply(t *testing.T) {
 		}
 		if barriers++; barriers == 1 {
 			u := removed
-			u.Priority = 0 // the rest of what one command has done
+			u.Priority = 0 // the rest of one command's changes
 			r.FlowUpdate(u)
 		}
 	}
@@ -245,7 +241,6 @@ func TestToldBeforeReply(t *testing.T) {
 	}
 }
 
-// An error of the connection ends it.
 func TestRequestFails(t *testing.T) {
 	c := &conn{err: errors.New("gone")}
 	r := flows.NewReconciler(c, new(flows.Memory), func(flows.Report) {})
@@ -254,8 +249,7 @@ func TestRequestFails(t *testing.T) {
 	}
 }
 
-// What the switch is not ready for is tried again by itself, ever later, whatever else comes
-// meanwhile.
+// Retries come ever later, whatever else comes meanwhile.
 func TestRetry(t *testing.T) {
 	for name, every := range map[string]time.Duration{"nothing else comes": time.Hour, "a lot comes": 10 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {

@@ -5,11 +5,11 @@ package flows
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 )
 
-// replied takes in the reply to the outstanding request.
 func (m *machine) replied(reply reply) {
 	asked := m.outstanding
 	m.outstanding = nil
@@ -31,7 +31,7 @@ func (m *machine) replied(reply reply) {
 	case readMeters:
 		switch {
 		case bySwitch:
-			m.meters.load(0, nil) // a switch that knows no meters has none
+			m.meters.load(0, nil) // a switch without meters
 		case !m.failed(reply.Err, "reading the meters"):
 			m.meters.load(reply.MaxMeter, reply.Meters)
 		}
@@ -46,7 +46,6 @@ func (m *machine) replied(reply reply) {
 	}
 }
 
-// failed reports whether there is an error, which ends the connection.
 func (m *machine) failed(err error, format string, args ...any) bool {
 	if err == nil {
 		return false
@@ -56,7 +55,6 @@ func (m *machine) failed(err error, format string, args ...any) bool {
 	return true
 }
 
-// repliedFlows takes in the flows that were read.
 func (m *machine) repliedFlows(reply reply) {
 	switch what := m.reading; what.purpose {
 	case forStage:
@@ -68,20 +66,45 @@ func (m *machine) repliedFlows(reply reply) {
 		m.traced[what.generation] = true
 	case forSweep:
 		m.memory.swept++
+	case forOpenings:
+		if !m.failed(reply.Err, "reading the openings of egress policies") {
+			m.readOpenings(reply.Flows)
+		}
+		return
+	case forGuest:
+		if !m.failed(reply.Err, "reading the openings of a guest") {
+			m.looked(what.guest, reply.Flows)
+		}
+		return
+	case forLapses:
+		if !m.failed(reply.Err, "reading the openings of all guests") {
+			m.lookedAtAll(reply.Flows)
+		}
+		return
 	}
 	if m.failed(reply.Err, "reading the flows of earlier processes") {
 		return
 	}
 	for i := range reply.Flows {
-		m.observed.read(&reply.Flows[i])
+		f := &reply.Flows[i]
+		if _, ok := m.readOpening(f.Table, f.Priority, f.Match); !ok && !m.connections.found(f.Cookie) {
+			m.observed.read(f)
+		}
 	}
 }
 
-// repliedApply takes the reply to a change: err is nil if the change was made. Then it takes the events that
-// monitors have reported meanwhile.
+// repliedApply takes in a change's result, then the updates deferred meanwhile.
 func (m *machine) repliedApply(r apply, err error) {
 	deferred, stale := m.deferred, m.stale
 	m.deferred, m.stale, m.todoAt = nil, 0, versions{}
+	if m.openings.writing != nil {
+		var refused *openflow.SwitchError
+		adds := func(f openflow.FlowMod) bool { return f.Command == openflow.Add }
+		if err == nil || errors.As(err, &refused) && slices.ContainsFunc(r.Mods, adds) {
+			m.wrote(err)
+			err = nil
+		}
+	}
 	if err != nil {
 		m.observe(deferred)
 		m.failed(err, "installing flows")
@@ -98,7 +121,7 @@ func (m *machine) repliedApply(r apply, err error) {
 		m.lostFlows = 0
 		m.do(Installed{New: len(m.adding) - lost, Lost: lost})
 	}
-	// An event from before the change does not show the present state of a changed flow.
+	// Earlier events do not show a changed flow's present state.
 	changed := make(map[flowKey]bool, len(r.Mods))
 	for i := range r.Mods {
 		changed[keyOf(&r.Mods[i])] = true
@@ -114,11 +137,10 @@ func (m *machine) repliedApply(r apply, err error) {
 	}
 }
 
-// repliedMeters takes in a change of meters that was made or, with an error, was not.
 func (m *machine) repliedMeters(r modMeters, err error) {
 	m.todoAt = versions{}
 	if err != nil {
-		// Some of them may have been made before one was refused.
+		// The switch may have made some before refusing another.
 		m.observed.rebind(m.plan.metered(r.Mods))
 		if !m.blameMeters(err) {
 			m.failed(err, "changing meters")
@@ -136,8 +158,7 @@ func (m *machine) repliedMeters(r modMeters, err error) {
 	}
 }
 
-// blameMeters reports whether an error is about meters. Then they are read again, and what
-// failed is retried soon.
+// blameMeters reports whether err is about meters. The machine then reads them again and retries soon.
 func (m *machine) blameMeters(err error) bool {
 	blamed, refused := m.meters.blame(err)
 	if !blamed {

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"flag"
 	"fmt"
+	"hash/crc64"
 	"math/rand/v2"
 	"net/netip"
 	"os"
@@ -18,38 +19,43 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/puntdns/puntdns/internal/opening"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
 var update = flag.Bool("update", false, "write what the scripts in testdata give into them")
 
-// TestScripts runs the scripts in testdata. A line is something that happens; the lines
-// behind it that begin with ">" are what comes of it: the commands of machines, and what the
-// switch has. Generations are g1, g2 and so on, as they come up. With -update what comes of
-// the events is written into the scripts, to be read before it is believed.
+// TestScripts runs the scripts in testdata. Each line is an event. Lines below it that begin with ">" are its
+// results: commands of machines, and what the switch has. Generations are g1, g2 and so on. -update writes the
+// results into the scripts; review them.
 //
-//	ovn TABLE COOKIE       ovn-controller installs a flow of that cookie
-//	start P [since TIME]   process P connects, for the first time or again
-//	want P [WORD...]       what should be installed: guests=1,2 unsettled stage=ID:COOKIE
-//	                       rate=QPS closed=N,... owned=ADDRESS addresses=N/ADDRESS,... lease=SECONDS table=N unready=TEXT; words
-//	                       that are not given are as before
-//	updates P              P gets the flow updates that the switch has sent
-//	beat P, echo P         a beat, and the return of its probe
+//	ovn TABLE COOKIE       ovn-controller installs a flow
+//	start P                process P connects, again or for the first time
+//	want P [WORD...]       Desired; words that are not given are as before: guests=1,2 unsettled
+//	                       stage=ID:COOKIE arriving=N,... egress=N/NAME,... max=N network=N rate=QPS
+//	                       closed=N,... owned=ADDRESS addresses=N/ADDRESS,... lease=SECONDS table=N
+//	                       unready=TEXT limit=N/NAME/RATE
+//	updates P              P gets the switch's flow updates
+//	beat P, echo P         heartbeat, and return of its probe
+//	open P GUEST NAME ADDRESS,... SECONDS
+//	packet GUEST ADDRESS   a guest sends a packet
+//	segment GUEST ADDRESS [syn]  a guest sends a TCP segment; may it?
+//	save, restore          ovs-save(8)
 //	retry P, withdraw P [keep]
-//	kill P                 P dies
+//	kill P
 //	pass TIME
-//	wipe all|table N|P     ovs-ofctl del-flows, of everything, a table, or the flows of P
+//	wipe all|table N|P     ovs-ofctl del-flows: all, a table's, or P's
 //	wipe meters            ovs-ofctl del-meters
-//	overwrite lease|entries by somebody else, with a cookie of nobody's
-//	modify lease|entries    ovs-ofctl mod-flows, which keeps the cookie
-//	collision              another process adds the lease flow with the cookie that it has
-//	meter ID               another program adds a meter of that id
-//	switch meters=N        has ids up to N; switch refuses meters; switch takes meters
-//	slowly                 from now on requests and updates wait for these two:
-//	serve P                the switch carries out the request of P
-//	hear P [late]          P gets all that the switch has sent; late: replies last
-//	show                   what stands
+//	overwrite lease|entries  by another program's flows
+//	modify lease|entries   ovs-ofctl mod-flows, keeps the cookie
+//	collision              another process adds the lease flow with the same cookie
+//	meter ID               another program adds a meter
+//	switch meters=N|refuses|takes|drops N  highest meter id, answer to meters, dropped packets
+//	slowly                 from now on requests and updates wait for serve and hear:
+//	serve P                the switch serves P's request
+//	hear P [late]          P gets all from the switch, late: replies last
+//	show                   what the switch has
 func TestScripts(t *testing.T) {
 	for _, file := range scripts(t) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".script"), func(t *testing.T) { runScript(t, file, nil) })
@@ -65,7 +71,7 @@ func scripts(t *testing.T) []string {
 	return files
 }
 
-// runScript runs a script, with a bridge of Open vSwitch beside the fake unless bridge is nil.
+// runScript also runs the script on bridge unless nil.
 func runScript(t *testing.T, file string, bridge *realBridge) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -98,12 +104,26 @@ func runScript(t *testing.T, file string, bridge *realBridge) {
 	}
 }
 
+type namesAllowed struct{ names []string }
+
+func (p *namesAllowed) Allows(name string, _ opening.Destination) bool {
+	return slices.Contains(p.names, name)
+}
+func (p *namesAllowed) Networks() []opening.Network { return nil }
+func (p *namesAllowed) Sum() uint64 {
+	return crc64.Checksum([]byte(strings.Join(p.names, " ")), crc64.MakeTable(crc64.ISO))
+}
+
+func guestKey(n int) placement.Key { return placement.Key{Datapath: 5, Port: uint32(n)} }
+
 type script struct {
 	t         *testing.T
 	sw        *fakeSwitch
 	processes map[string]*process
 	wants     map[string]Want
 	names     map[uint64]string // of generations
+	token     uint64            // of the last request for openings
+	saved     []openflow.FlowMod
 	slowly    bool
 	out       []string
 }
@@ -147,8 +167,32 @@ func (s *script) run(words []string) {
 		p.step(retry{})
 		s.rest(p)
 	case "withdraw":
-		p.step(Withdraw{KeepClosed: word(2) == "keep"})
+		p.step(Withdraw{Keep: word(2) == "keep"})
 		s.rest(p)
+	case "open":
+		r := openRequest{token: s.token + 1, guest: guestKey(s.number(word(2))), answer: opening.Answer{Name: word(3), Lasts: time.Duration(s.number(word(5))) * time.Second}}
+		for a := range strings.SplitSeq(word(4), ",") {
+			r.answer.To = append(r.answer.To, opening.Destination{Address: netip.MustParseAddr(a)})
+		}
+		s.token++
+		p.step(open{[]openRequest{r}})
+		s.rest(p)
+	case "packet":
+		s.sw.packet(guestKey(s.number(word(1))), netip.MustParseAddr(word(2)))
+	case "segment":
+		var flags uint16
+		if word(3) == "syn" {
+			flags = 2
+		}
+		open := s.sw.segment(guestKey(s.number(word(1))), netip.MustParseAddr(word(2)), flags)
+		s.say("%s", map[bool]string{true: "open", false: "closed"}[open])
+	case "save":
+		s.saved = nil
+		for _, key := range s.sw.keys() {
+			s.saved = append(s.saved, s.sw.flows[key].mod)
+		}
+	case "restore":
+		s.sw.change(nil, s.saved...)
 	case "kill":
 		s.sw.disconnect(p.conn)
 	case "pass":
@@ -186,7 +230,6 @@ func (s *script) run(words []string) {
 	}
 }
 
-// rest lets a process come to rest, unless the script says when.
 func (s *script) rest(p *process) {
 	if !s.slowly {
 		p.rest()
@@ -207,8 +250,8 @@ func (s *script) want(p *process, words []string) {
 	w, ok := s.wants[p.name]
 	if !ok {
 		w = Want{
-			Settled: true, Kind: placement.OVN, Heartbeat: 5 * time.Second, Limited: true,
-			Stage: Stage{22, []uint32{0xaa}},
+			Settled: true, Kind: placement.OVN, Heartbeat: 5 * time.Second, Limited: true, MaxOpenings: 3, MaxNetworkOpenings: 1000, OpeningGrace: time.Minute,
+			Stage: Stage{TableID: 22, Cookies: []uint32{0xaa}, StatefulID: 6},
 			Service: placement.Service{
 				Addresses: []netip.AddrPort{netip.MustParseAddrPort("169.254.169.254:53")},
 				Neighbors: true, ControllerID: 77, Lease: 15,
@@ -240,12 +283,12 @@ func (s *script) want(p *process, words []string) {
 		case "stage":
 			id, cookie, found := strings.Cut(value, ":")
 			if w.Stage = (Stage{}); found {
-				w.Stage = Stage{s.number(id), []uint32{uint32(s.number(cookie))}}
+				w.Stage = Stage{TableID: s.number(id), Cookies: []uint32{uint32(s.number(cookie))}, StatefulID: 6}
 			}
 		case "guests":
 			w.Guests = nil
 			for _, n := range strings.FieldsFunc(value, func(r rune) bool { return r == ',' }) {
-				w.Guests = append(w.Guests, Guest{Guest: placement.Guest{Key: placement.Key{Datapath: 5, Port: uint32(s.number(n))}}, Limit: limit})
+				w.Guests = append(w.Guests, Guest{Guest: placement.Guest{Key: guestKey(s.number(n))}, Limit: limit})
 			}
 		case "rate":
 			limit = Limit{Rate: uint32(s.number(value)), Burst: 10}
@@ -254,7 +297,7 @@ func (s *script) want(p *process, words []string) {
 				w.Guests[i].Limit = limit
 			}
 		case "limit":
-			// N/NAME/RATE is that of the guest N alone, RATE 0 for none.
+			// N/NAME/RATE, RATE 0 for no limit
 			n, of, _ := strings.Cut(value, "/")
 			name, rate, _ := strings.Cut(of, "/")
 			w.Guests = slices.Clone(w.Guests)
@@ -264,7 +307,7 @@ func (s *script) want(p *process, words []string) {
 				}
 			}
 		case "addresses":
-			// N/ADDRESS,ADDRESS are those of the guest N alone.
+			// N/ADDRESS,ADDRESS
 			n, list, _ := strings.Cut(value, "/")
 			w.Guests = slices.Clone(w.Guests)
 			for i := range w.Guests {
@@ -276,13 +319,43 @@ func (s *script) want(p *process, words []string) {
 					w.Guests[i].Addresses = append(w.Guests[i].Addresses, netip.AddrPortFrom(netip.MustParseAddr(a), placement.DNSPort))
 				}
 			}
+		case "egress":
+			// N/NAME,NAME, or N/ for no policy
+			w.Service.EgressBit = 31
+			n, list, _ := strings.Cut(value, "/")
+			w.Guests = slices.Clone(w.Guests)
+			for i := range w.Guests {
+				if w.Guests[i].Port == uint32(s.number(n)) {
+					w.Guests[i].Egress = nil
+					if list != "" {
+						w.Guests[i].Egress = &namesAllowed{strings.Split(list, ",")}
+					}
+				}
+			}
+		case "egress-off":
+			w.Service.EgressBit = 0
+			w.Guests = slices.Clone(w.Guests)
+			for i := range w.Guests {
+				w.Guests[i].Egress = nil
+			}
 		case "closed":
-			// N,N are the guests that fail closed, and no other.
+			// N,N: all guests that fail closed
 			closed := strings.Split(value, ",")
 			w.Guests = slices.Clone(w.Guests)
 			for i := range w.Guests {
 				w.Guests[i].Closed = slices.Contains(closed, fmt.Sprint(w.Guests[i].Port))
 			}
+		case "network":
+			w.MaxNetworkOpenings = s.number(value)
+		case "arriving":
+			// N,N: all guests that arrive
+			arriving := strings.Split(value, ",")
+			w.Guests = slices.Clone(w.Guests)
+			for i := range w.Guests {
+				w.Guests[i].Arriving = slices.Contains(arriving, fmt.Sprint(w.Guests[i].Port))
+			}
+		case "max":
+			w.MaxOpenings = s.number(value)
 		case "owned":
 			w.Guests = slices.Clone(w.Guests)
 			for i := range w.Guests {
@@ -312,7 +385,7 @@ func (s *script) wipe(words []string) {
 	}
 }
 
-// spoil is what somebody else does to the lease flow, or the entry flows.
+// spoil is done by another program.
 func (s *script) spoil(how, what string) {
 	for _, key := range s.sw.keys() {
 		f := s.sw.flows[key].mod
@@ -344,7 +417,6 @@ func (s *script) sets(words []string) {
 	}
 }
 
-// generation names a generation.
 func (s *script) generation(g uint64) string {
 	if g == releasedGeneration {
 		return "released"
@@ -355,9 +427,19 @@ func (s *script) generation(g uint64) string {
 	return s.names[g]
 }
 
-// flow names a flow: of which part of the plan, and of whom.
 func (s *script) flow(f *openflow.FlowMod) string {
 	what := "private"
+	o, isOpening := placement.ReadOpening(f.Table, f.Priority, f.Match)
+	if isOpening && f.Cookie == cookieOf(openingGeneration) {
+		what = fmt.Sprintf("opening of guest %d to %s", o.Guest.Port, o.To)
+		if f.Command == openflow.Add {
+			what += fmt.Sprintf(", idle %d s, %v", f.IdleTimeout, placement.NamesOf(instructionsOf(f)))
+		}
+		return what
+	}
+	if isConnection(f.Cookie) {
+		return s.connection(f)
+	}
 	_, isClosed := placement.ClosedGuest(f)
 	switch {
 	case keyOf(f) == leaseKey:
@@ -395,7 +477,18 @@ func (s *script) flow(f *openflow.FlowMod) string {
 	return what + ", " + s.generation(generationOf(f.Cookie))
 }
 
-// several counts equal lines that follow each other.
+// connection names the cookie like a generation.
+func (s *script) connection(f *openflow.FlowMod) string {
+	what := "all adopted connections"
+	if guest, ok := f.Match.Value(openflow.Reg(placement.RegInPort, 0)); ok {
+		what = fmt.Sprintf("arrival of guest %d for %d s", guest, f.HardTimeout)
+		if to, ok := f.Match.Destination(); ok {
+			what = fmt.Sprintf("connection of guest %d to %s, idle %d s", guest, to, f.IdleTimeout)
+		}
+	}
+	return what + ", " + s.generation(f.Cookie)
+}
+
 func several(lines []string) (all []string) {
 	for i := 0; i < len(lines); {
 		n := 1
@@ -415,13 +508,17 @@ func (s *script) command(p *process, c command) {
 		say("monitor table %d", c.Table)
 	case readFlows:
 		switch {
-		case c.Mask == cookieMask:
-			// As one line for tables in a row.
+		case c.Mask == searchMask:
+			// One line for consecutive tables.
 			line := fmt.Sprintf("> %s: read our flows, table by table, to ", p.name)
 			if last := len(s.out) - 1; strings.HasPrefix(s.out[last], line) {
 				s.out = s.out[:last]
 			}
 			s.out = append(s.out, line+fmt.Sprint(c.Table))
+		case c.Guest != nil:
+			say("read the openings of guest %d", c.Guest.Port)
+		case c.Cookie == cookieOf(openingGeneration):
+			say("read the openings")
 		case ours(c.Cookie):
 			say("read all flows of %s", s.generation(generationOf(c.Cookie)))
 		default:
@@ -433,7 +530,7 @@ func (s *script) command(p *process, c command) {
 		var lines []string
 		for i := range c.Mods {
 			verb := "add "
-			if c.Mods[i].Command == openflow.DeleteStrict {
+			if c.Mods[i].Command == openflow.DeleteStrict || c.Mods[i].Command == openflow.Delete {
 				verb = "remove "
 			}
 			lines = append(lines, verb+s.flow(&c.Mods[i]))
@@ -454,6 +551,18 @@ func (s *script) command(p *process, c command) {
 		say("probe")
 	case renew:
 		say("renew the lease of %s", s.generation(generationOf(c.Lease.Cookie)))
+	case opened:
+		if c.err != nil {
+			say("request %d is refused: %v", c.token, c.err)
+		} else {
+			say("request %d is done", c.token)
+		}
+	case standing:
+		if c.until.IsZero() {
+			say("guest %d has %s no more", c.of.Guest.Port, c.of.To)
+		} else {
+			say("guest %d has %s for %v at least, by %v", c.of.Guest.Port, c.of.To, c.until.Sub(s.sw.now), c.names)
+		}
 	case retrySoon:
 		say("retry soon")
 	case fail:

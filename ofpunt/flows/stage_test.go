@@ -8,10 +8,9 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 )
 
-// The stage is where the switch has a flow of one of its cookies, at the table that OVN has
-// it at where there are several.
+// Of several tables with the cookie, OVN's expected table wins.
 func TestStage(t *testing.T) {
-	two := Stage{22, []uint32{0xaa, 0xbb}}
+	two := Stage{TableID: 22, Cookies: []uint32{0xaa, 0xbb}}
 	in := func(tables ...uint8) (flows []openflow.FlowStats) {
 		for _, table := range tables {
 			flows = append(flows, openflow.FlowStats{Table: table})
@@ -20,7 +19,7 @@ func TestStage(t *testing.T) {
 	}
 	tests := []struct {
 		name  string
-		found [][]openflow.FlowStats // for one cookie after the other
+		found [][]openflow.FlowStats // for each cookie
 		table uint8
 		known bool
 		asked int
@@ -54,10 +53,10 @@ func TestStage(t *testing.T) {
 	}
 }
 
-// What was asked for another stage says nothing of how far the search for this one is.
+// A result for another stage does not advance the search.
 func TestStageChangesMeanwhile(t *testing.T) {
 	var s stageFinder
-	before, after := Stage{22, []uint32{0xaa}}, Stage{23, []uint32{0xbb}}
+	before, after := Stage{TableID: 22, Cookies: []uint32{0xaa}}, Stage{TableID: 23, Cookies: []uint32{0xbb}}
 	s.find(before)
 	s.find(after)
 	s.found(before, nil)

@@ -4,15 +4,18 @@ package flows
 
 import (
 	"errors"
+	"maps"
 	"math/rand/v2"
+	"net/netip"
 	"reflect"
 	"slices"
 	"time"
 
 	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// Errors of the switch about meters (openflow-1.5, OFPET_METER_MOD_FAILED), and another.
+// Errors about meters (openflow-1.5, OFPET_METER_MOD_FAILED), and others.
 var (
 	meterNotKnown = &openflow.SwitchError{Version: openflow.V15, Type: 12, Code: 3}
 	meterInvalid  = &openflow.SwitchError{Version: openflow.V15, Type: 12, Code: 2}
@@ -21,31 +24,31 @@ var (
 	errEnded      = errors.New("the connection has ended")
 )
 
-// fakeSwitch does with flows, meters and flow monitors what Open vSwitch does.
+// fakeSwitch treats flows, meters and flow monitors as Open vSwitch does.
 type fakeSwitch struct {
 	now    time.Time
 	flows  map[flowKey]standingFlow
 	meters map[uint32]openflow.MeterConfig
-	// added counts the meters that were added. made is which of them has an id.
+	// made has, by id, the value of added when the meter was added.
 	added    int
 	made     map[uint32]int
 	maxMeter uint32
 	dropped  uint64 // by each meter
-	// refusesMeters is the answer to changes of meters, nil to carry them out.
+	// refusesMeters answers changes of meters, nil to carry them out.
 	refusesMeters error
 	conns         []*fakeConn
-	// real, if set, does the same as this switch.
-	real *realBridge
+	real          *realBridge
 }
 
 type standingFlow struct {
 	mod   openflow.FlowMod
-	until time.Time // zero for good
-	meter int       // which of the meters that were added it names, 0 for none
+	until time.Time // zero without a timeout
+	// A flow that replaces another inherits used.
+	added, used time.Time
+	meter       int // number of the added meter that it names, 0 for none
 }
 
-// fakeConn is a connection to it. What the switch has said and the process not heard is in
-// queue, in order.
+// fakeConn queues what the switch has sent and the process has not handled.
 type fakeConn struct {
 	monitored map[uint8]bool
 	queue     []Event
@@ -79,7 +82,6 @@ func (c *fakeConn) tell(u openflow.FlowUpdate) {
 	}
 }
 
-// notify tells the monitors of a change by one of the connections, or by somebody else.
 func (s *fakeSwitch) notify(by *fakeConn, event openflow.FlowEvent, f *openflow.FlowMod, reason uint16) {
 	for _, c := range s.conns {
 		switch {
@@ -92,13 +94,16 @@ func (s *fakeSwitch) notify(by *fakeConn, event openflow.FlowEvent, f *openflow.
 	}
 }
 
-// pass lets time pass.
 func (s *fakeSwitch) pass(d time.Duration) {
 	s.now = s.now.Add(d)
 	for _, key := range s.keys() {
-		if f := s.flows[key]; !f.until.IsZero() && !s.now.Before(f.until) {
+		f := s.flows[key]
+		if !f.until.IsZero() && !s.now.Before(f.until) {
 			delete(s.flows, key)
 			s.notify(nil, openflow.FlowRemoved, &f.mod, 1)
+		} else if idle := time.Duration(f.mod.IdleTimeout) * time.Second; idle > 0 && !s.now.Before(f.used.Add(idle)) {
+			delete(s.flows, key)
+			s.notify(nil, openflow.FlowRemoved, &f.mod, 0)
 		}
 	}
 	if s.real != nil {
@@ -106,7 +111,6 @@ func (s *fakeSwitch) pass(d time.Duration) {
 	}
 }
 
-// keys are those of the flows in an order that is the same each time.
 func (s *fakeSwitch) keys() []flowKey {
 	var keys []flowKey
 	for key := range s.flows {
@@ -116,7 +120,7 @@ func (s *fakeSwitch) keys() []flowKey {
 	return keys
 }
 
-// change carries out flow mods of a connection, nil for somebody else's.
+// change carries out by's flow mods; by is nil for another program.
 func (s *fakeSwitch) change(by *fakeConn, mods ...openflow.FlowMod) {
 	for _, f := range mods {
 		s.changeOne(by, f)
@@ -131,7 +135,10 @@ func (s *fakeSwitch) changeOne(by *fakeConn, f openflow.FlowMod) {
 	had, ok := s.flows[key]
 	// A modification without a change restarts the timeout and sends monitors no event.
 	set := func(event openflow.FlowEvent, changed bool) {
-		now := standingFlow{mod: f, meter: s.made[meterOf(&f)]}
+		now := standingFlow{mod: f, meter: s.made[meterOf(&f)], added: s.now, used: s.now}
+		if ok {
+			now.used = had.used
+		}
 		if f.HardTimeout > 0 {
 			now.until = s.now.Add(time.Duration(f.HardTimeout) * time.Second)
 		}
@@ -153,10 +160,77 @@ func (s *fakeSwitch) changeOne(by *fakeConn, f openflow.FlowMod) {
 			delete(s.flows, key)
 			s.notify(by, openflow.FlowRemoved, &had.mod, 2)
 		}
+	case openflow.Delete:
+		for _, key := range s.keys() {
+			if had := s.flows[key].mod; had.Table == f.Table && had.Cookie&f.CookieMask == f.Cookie&f.CookieMask {
+				delete(s.flows, key)
+				s.notify(by, openflow.FlowRemoved, &had, 2)
+			}
+		}
 	}
 }
 
-// remove removes the flows that which reports, as ovs-ofctl del-flows does.
+// segment sends a TCP segment of a guest from port 1000 to port 443 over IPv4, and reports whether the switch allows
+// it.
+func (s *fakeSwitch) segment(guest placement.Key, to netip.Addr, flags uint16) (open bool) {
+	has := map[openflow.Field]openflow.Field{ // by the field without its value
+		openflow.IPv4Src(netip.IPv4Unspecified()): openflow.IPv4Src(segmentFrom), openflow.IPv4Dst(netip.IPv4Unspecified()): openflow.IPv4Dst(to),
+		openflow.TCPSrc(0): openflow.TCPSrc(1000), openflow.TCPDst(0): openflow.TCPDst(443),
+	}
+	packet := openflow.NewMatch(append(slices.Collect(maps.Values(has)),
+		openflow.Metadata(uint64(guest.Datapath)), openflow.Reg(placement.RegInPort, guest.Port), openflow.EthType(0x800), openflow.IPProto(6), openflow.TCPFlags(flags, 2))...).Fields()
+	for _, key := range s.keys() { // by priority
+		f := s.flows[key]
+		if key.table != placement.EgressTable || slices.ContainsFunc(f.mod.Match.Fields(), func(want openflow.Field) bool { return !slices.Contains(packet, want) }) {
+			continue
+		}
+		f.used, open = s.now, true
+		s.flows[key] = f
+		for _, a := range f.mod.Actions {
+			if a, ok := a.(openflow.Learn); ok {
+				s.learn(a, has)
+			}
+		}
+		break
+	}
+	if s.real != nil {
+		s.real.segment(guest, to, flags)
+	}
+	return open
+}
+
+var segmentFrom = netip.AddrFrom4([4]byte{10, 0, 0, 1})
+
+func (s *fakeSwitch) learn(a openflow.Learn, packet map[openflow.Field]openflow.Field) {
+	f := openflow.FlowMod{Table: a.Table, Priority: a.Priority, Cookie: a.Cookie, IdleTimeout: a.IdleTimeout, Actions: []openflow.Action{openflow.SetField{Field: a.Set}}}
+	fields := slices.Clone(a.Match)
+	for _, same := range a.Same {
+		fields = append(fields, packet[same])
+	}
+	f.Match = openflow.NewMatch(fields...)
+	n := 0
+	for _, had := range s.flows {
+		if had.mod.Table == a.Table && had.mod.Cookie == a.Cookie {
+			n++
+		}
+	}
+	if _, known := s.flows[keyOf(&f)]; !known && n < int(a.Limit) {
+		s.changeOne(nil, f)
+	}
+}
+
+func (s *fakeSwitch) packet(guest placement.Key, to netip.Addr) {
+	for key, f := range s.flows {
+		if o, ok := placement.ReadOpening(key.table, key.priority, f.mod.Match); ok && o.Guest == guest && o.To.Address == to {
+			f.used = s.now
+			s.flows[key] = f
+		}
+	}
+	if s.real != nil {
+		s.real.packet(guest, to)
+	}
+}
+
 func (s *fakeSwitch) remove(which func(*openflow.FlowMod) bool) {
 	var mods []openflow.FlowMod
 	for _, key := range s.keys() {
@@ -168,7 +242,7 @@ func (s *fakeSwitch) remove(which func(*openflow.FlowMod) bool) {
 	s.change(nil, mods...)
 }
 
-// removeMeters removes meters, and leaves the flows that name them.
+// removeMeters leaves the flows that name the meters.
 func (s *fakeSwitch) removeMeters(which func(id uint32) bool) {
 	var mods []openflow.MeterMod
 	for id := range s.meters {
@@ -179,7 +253,6 @@ func (s *fakeSwitch) removeMeters(which func(id uint32) bool) {
 	s.modMeters(nil, mods)
 }
 
-// meterOf returns the meter that a flow names, 0 for none.
 func meterOf(f *openflow.FlowMod) uint32 {
 	for _, a := range f.Actions {
 		if c, ok := a.(openflow.Controller2); ok {
@@ -189,12 +262,11 @@ func meterOf(f *openflow.FlowMod) uint32 {
 	return 0
 }
 
-// isMetered reports whether the meter that a flow names limits it.
+// isMetered reports whether the meter that a flow names still limits the flow.
 func (s *fakeSwitch) isMetered(f *standingFlow) bool {
 	return f.meter != 0 && f.meter == s.made[meterOf(&f.mod)]
 }
 
-// serve carries out a request of a connection, whose done goes into its queue.
 func (s *fakeSwitch) serve(c *fakeConn, r request) {
 	var d reply
 	switch r := r.(type) {
@@ -211,7 +283,15 @@ func (s *fakeSwitch) serve(c *fakeConn, r request) {
 	case readFlows:
 		for _, key := range s.keys() {
 			if f := s.flows[key].mod; (r.Table == openflow.TableAll || r.Table == f.Table) && f.Cookie&r.Mask == r.Cookie&r.Mask {
-				d.Flows = append(d.Flows, openflow.FlowStats{Table: f.Table, Priority: f.Priority, Match: f.Match, Cookie: f.Cookie})
+				o, isOpening := placement.ReadOpening(f.Table, f.Priority, f.Match)
+				if r.Guest != nil && (!isOpening || o.Guest != *r.Guest) {
+					continue
+				}
+				d.Flows = append(d.Flows, openflow.FlowStats{
+					Table: f.Table, Priority: f.Priority, Match: f.Match, Cookie: f.Cookie, IdleTimeout: f.IdleTimeout,
+					Idle: s.now.Sub(s.flows[key].used).Truncate(time.Second), Duration: s.now.Sub(s.flows[key].added),
+					Instructions: instructionsOf(&f),
+				})
 			}
 		}
 	case apply:
@@ -270,16 +350,14 @@ type process struct {
 	sw      *fakeSwitch
 	random  *rand.Rand
 
-	// request is what the machine wants and the switch has not seen, and asked is set
-	// once it has. last is the request before.
+	// request is what the machine wants, asked is set once the switch has seen it, and last is the request before.
 	request, last request
 	asked         bool
 	token         uint64 // of the last probe
-	probes        bool   // one is to come back
+	probes        bool   // a probe will return
 	retry         bool
 	failed        error
-	// did gets each command.
-	did func(command)
+	did           func(command)
 }
 
 func (p *process) connect(s *fakeSwitch) {
@@ -311,7 +389,6 @@ func (p *process) step(e Event) {
 	}
 }
 
-// serve has the switch carry out what the process has requested.
 func (p *process) serve() bool {
 	if p.request == nil || p.asked {
 		return false
@@ -321,7 +398,6 @@ func (p *process) serve() bool {
 	return true
 }
 
-// hear has the process take the next that the switch has told.
 func (p *process) hear() bool {
 	if len(p.conn.queue) == 0 {
 		return false
@@ -335,8 +411,7 @@ func (p *process) hear() bool {
 	return true
 }
 
-// late has the process hear of a reply after all that was told by then: the reader of a
-// connection is ahead of the one who waits for the reply.
+// late moves replies behind updates: the connection's reader is ahead of the goroutine that waits for the reply.
 func (p *process) late() {
 	slices.SortStableFunc(p.conn.queue, func(a, b Event) int {
 		_, replyA := a.(reply)
@@ -351,7 +426,6 @@ func (p *process) late() {
 	})
 }
 
-// rest goes on until the process waits for an event.
 func (p *process) rest() {
 	for p.hear() || p.serve() {
 	}

@@ -7,37 +7,32 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// withdraw is the next request of a process that withdraws its flows: it releases its lease flow, removes its
-// flows and the flows of processes before it, then its meters. The flows of a process that took over stay, and so
-// do the flows of closed guests if the process is asked to keep them.
+// withdraw releases the lease flow, removes flows of this and earlier processes, then meters. Flows of a later
+// process stay, and with keep those that outlive a process.
 func (m *machine) withdraw() request {
 	if r := m.trace(); r != nil {
-		return r // an entry flow that stays would lead to a table without flows
+		return r // an entry flow that stays would lead to an empty table
 	}
 	generation := m.generation()
 	replaced := m.observed.highest > generation
-	if !m.releasedLease && !replaced {
-		if f := m.observed.knownLease(generation); f != nil {
-			if !m.fresh {
-				return barrier{}
-			}
-			m.releasedLease = true
-			mod := f.mod
-			// It goes with the other flows in a moment, or by itself.
-			mod.Command, mod.HardTimeout, mod.Cookie = openflow.Add, 1, cookieOf(releasedGeneration)
-			m.adding = []*flow{newFlow(mod)}
-			return apply{[]openflow.FlowMod{mod}}
-		}
+	if f := m.observed.knownLease(generation); f != nil && !m.releasedLease && !replaced {
+		return m.releaseLease(f)
 	}
 	var closed map[placement.Key]bool
-	if m.keepClosed && !replaced {
+	keep := m.keep && !replaced
+	if keep {
 		closed = m.observed.closed()
 	}
 	if mods := m.observed.superfluous(func(f *flow) bool {
-		return generationOf(f.mod.Cookie) <= generation && !placement.OfClosed(&f.mod, closed)
+		return generationOf(f.mod.Cookie) <= generation && !placement.OfClosed(&f.mod, closed) && !(keep && placement.IsEgress(&f.mod))
 	}); len(mods) > 0 {
 		m.adding = nil
 		return m.afterBarrier(apply{mods})
+	}
+	if !m.keep && !replaced {
+		if r := m.closeEgress(); r != nil {
+			return r
+		}
 	}
 	if !replaced && m.meters.known {
 		clear(m.meters.assigned)
@@ -51,4 +46,29 @@ func (m *machine) withdraw() request {
 	m.ended = true
 	m.do(Withdrawn{Replaced: replaced, Closed: len(closed)})
 	return nil
+}
+
+func (m *machine) closeEgress() request {
+	for _, e := range m.openings.all {
+		m.closeOpening(e)
+	}
+	if r := m.writeOpenings(m.plan.of.service); r != nil {
+		return r
+	}
+	if mods := m.connections.removals(nil); len(mods) > 0 {
+		return m.applyConnections(mods)
+	}
+	return nil
+}
+
+// releaseLease installs a released flow that lasts a second.
+func (m *machine) releaseLease(f *flow) request {
+	if !m.fresh {
+		return barrier{}
+	}
+	m.releasedLease = true
+	mod := f.mod
+	mod.Command, mod.HardTimeout, mod.Cookie = openflow.Add, 1, cookieOf(releasedGeneration)
+	m.adding = []*flow{newFlow(mod)}
+	return apply{[]openflow.FlowMod{mod}}
 }

@@ -4,7 +4,7 @@ package frame
 
 import "encoding/binary"
 
-// etherRARP and rarpRequest are from RFC 903, which takes the format from ARP.
+// RFC 903, in the format of ARP.
 const (
 	etherRARP   = 0x8035
 	rarpRequest = 3
@@ -12,10 +12,9 @@ const (
 
 var broadcastMAC = [6]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 
-// AppendAnnouncement appends to dst a broadcast frame from mac, with a tag or without, and returns
-// the longer slice. The switches on its way learn where mac is. The frame is a RARP request, which
-// hypervisors send for a machine that has moved. It names no IP address, so that it changes no
-// neighbour entry: a gratuitous ARP would change the entries of all hosts.
+// AppendAnnouncement appends a broadcast frame to dst, from which switches learn where mac is. It is a RARP
+// request, as of hypervisors after a migration. Unlike gratuitous ARP it names no IP address, so it changes no
+// neighbour entry.
 func AppendAnnouncement(dst []byte, mac [6]byte, tag Tag) []byte {
 	dst, b := extend(dst, tag.len()+arpLen)
 	b = putLink(b, broadcastMAC, mac, tag, etherRARP)

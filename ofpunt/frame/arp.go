@@ -7,9 +7,7 @@ import (
 	"net/netip"
 )
 
-// ARP for IPv4 on Ethernet (RFC 826): hardware type 1, protocol type 0x0800,
-// address lengths 6 and 4, the operation, then sender and target, hardware
-// address first.
+// ARP for IPv4 on Ethernet (RFC 826).
 const (
 	arpLen     = 28
 	arpFormat  = 1<<48 | etherIPv4<<32 | 6<<24 | 4<<16

@@ -7,8 +7,8 @@ import (
 	"math/bits"
 )
 
-// sum adds b to acc in one's complement (RFC 1071). It takes eight bytes at a
-// time: 2^16 is 1 modulo 0xffff, so wider words give the same sum after fold.
+// sum adds b to acc in one's complement (RFC 1071). 2^16 is 1 modulo 0xffff, so wider words give the same sum after
+// fold.
 func sum(acc uint64, b []byte) uint64 {
 	var carry uint64
 	for len(b) >= 8 {
@@ -24,7 +24,7 @@ func sum(acc uint64, b []byte) uint64 {
 		b = b[2:]
 	}
 	if len(b) == 1 {
-		// An odd byte counts as the high half of a word.
+		// An odd byte is the high half of a word.
 		acc, carry = bits.Add64(acc, uint64(b[0])<<8, carry)
 	}
 	// All ones plus a carry wraps once more.
@@ -32,21 +32,19 @@ func sum(acc uint64, b []byte) uint64 {
 	return acc + carry
 }
 
-// add adds one number below 2^32 to acc in one's complement.
+// add is for one number below 2^32.
 func add(acc uint64, v uint32) uint64 {
 	acc, carry := bits.Add64(acc, uint64(v), 0)
 	return acc + carry
 }
 
-// isChecksumValid reports whether field, the checksum in b, covers b and the pseudo
-// header, or the pseudo header alone, as where the rest is left to hardware (see
-// UDP.Decode).
+// isChecksumValid accepts a checksum of b and the pseudo header, or of the pseudo header alone (see UDP.Decode).
 func isChecksumValid(b []byte, field uint16, proto uint32, pseudo uint64) bool {
 	pseudo = add(pseudo, proto+uint32(len(b)))
 	return fold(sum(pseudo, b)) == 0xffff || field == fold(pseudo)
 }
 
-// fold reduces acc to 16 bits. It returns 0 only for an acc of 0.
+// fold returns 0 only for 0.
 func fold(acc uint64) uint16 {
 	acc = acc>>32 + acc&0xffffffff
 	acc = acc>>16 + acc&0xffff

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package frame decodes the Ethernet frames that a switch punts and builds the
-// frames that answer them: UDP datagrams, TCP segments, ARP requests and neighbour
-// solicitations, and a probe of our own. It also builds the frame that announces where a
-// hardware address is. It knows nothing of what a datagram or a segment carries.
+// Package frame decodes punted Ethernet frames and builds replies: UDP datagrams, TCP segments, ARP requests, neighbour
+// solicitations, and the probe of the lease. It also announces MAC addresses. It does not know payloads.
 //
 //	frame ── KindOf ──► UDP.Decode ──────► Ends, payload ──► AppendDatagram ──► frame
 //	                    TCP.Decode ──────► Ends, segment ──► AppendSegment
@@ -11,10 +9,6 @@
 //	                    ParseProbe ──────► token      ◄───── AppendProbe
 //	                                       address    ──────► AppendAnnouncement ──► frame
 //
-// Everything is a pure function of its arguments. The frames come from guests
-// that nobody trusts, so each length is checked before it is used, each walk is
-// bounded by the bytes that are there, and whatever cannot be answered safely
-// is refused with a [Refusal], which names the reason. Decoding allocates
-// nothing, whether it succeeds or not, and leaves the receiver as it was when it
-// fails.
+// All functions are pure. Guests are untrusted: decoders check lengths, bound loops by the frame, and return a [Refusal]
+// for a frame that cannot be answered safely. Decoding allocates nothing. A failed Decode does not change its receiver.
 package frame

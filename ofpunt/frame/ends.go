@@ -10,28 +10,26 @@ import (
 
 // Errors of [Ends.AppendDatagram] and [Ends.AppendSegment].
 var (
-	// ErrPayload: more bytes than a packet can have: 65507 of UDP payload in IPv4
-	// and 65527 in IPv6, 65515 and 65535 of a TCP segment.
+	// ErrPayload: more than 65507 (IPv4) or 65527 (IPv6) bytes of UDP, or 65515 or 65535 of a TCP segment.
 	ErrPayload = errors.New("payload too long for a packet")
-	// ErrAddresses: two addresses that are not both IPv4 or both IPv6.
+	// ErrAddresses: not both IPv4 or both IPv6.
 	ErrAddresses = errors.New("addresses of different families")
 )
 
-// Ends are the two ends of what a frame carries: Src sent it to Dst.
+// Ends are the source and destination of a frame.
 type Ends struct {
 	SrcMAC, DstMAC [6]byte
 	Tag
 	Src, Dst netip.AddrPort
 }
 
-// content is what an IP packet carries, behind all its headers.
 type content struct {
 	bytes  []byte
-	pseudo uint64 // one's complement sum of the two addresses
+	pseudo uint64 // one's complement sum of the addresses
 	ipv4   bool
 }
 
-// decode decodes the headers before the header of proto. The caller decodes the ports, and calls setPorts.
+// decode leaves the ports to the caller, who calls setPorts.
 func (e *Ends) decode(b []byte, proto uint8) (content, error) {
 	etherType, tag, rest, err := link(b)
 	if err != nil {
@@ -51,7 +49,7 @@ func (e *Ends) decode(b []byte, proto uint8) (content, error) {
 	return content{p.payload, p.pseudo, etherType == etherIPv4}, nil
 }
 
-// setPorts sets the ports, and refuses ends that can't be answered.
+// setPorts refuses ends that cannot be answered.
 func (e *Ends) setPorts(src, dst uint16) error {
 	switch {
 	case isGroup(e.SrcMAC):
@@ -69,8 +67,8 @@ func (e *Ends) setPorts(src, dst uint16) error {
 	return nil
 }
 
-// appendReply appends the headers of a packet from Dst to Src with length bytes of proto,
-// and the room for those bytes, which it also returns. pseudo is the sum of its addresses.
+// appendReply appends the headers of a packet from Dst to Src, and room for length bytes of proto. pseudo is the
+// addresses' sum.
 func (e *Ends) appendReply(dst []byte, tagged bool, proto uint8, length int) (whole, room []byte, pseudo uint64, err error) {
 	from, to, overhead := e.Dst.Addr(), e.Src.Addr(), ipv6Len
 	switch {

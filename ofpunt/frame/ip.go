@@ -22,27 +22,24 @@ const (
 	ipv4Len = 20
 	ipv6Len = 40
 
-	// hopLimit of answers, the default of RFC 1700 and of most hosts.
+	// default of RFC 1700 and of most hosts
 	hopLimit = 64
 
-	// maxHeaders bounds the IPv6 extension headers of a packet. RFC 8200
-	// section 4.1 has five that can stand before UDP, one of them twice; RFC 8504
-	// section 5.3 lets a host refuse longer chains.
+	// RFC 8200 section 4.1 has five extension headers before UDP, one of them twice; RFC 8504 section 5.3 permits
+	// to refuse more.
 	maxHeaders = 8
 )
 
-// packet is an IP packet that is no fragment.
 type packet struct {
 	src, dst   netip.Addr
-	pseudo     uint64 // one's complement sum of the two addresses
+	pseudo     uint64 // one's complement sum of the addresses
 	proto      uint8
 	hops       uint8 // TTL or hop limit
-	fragmented bool  // it has a fragment header, of an atomic fragment (RFC 6946)
+	fragmented bool  // an atomic fragment (RFC 6946)
 	payload    []byte
 }
 
-// decode decodes the packet that an Ethernet frame of etherType carries in b.
-// What follows the IP length in b is Ethernet padding.
+// Bytes after the IP length are padding.
 func (p *packet) decode(etherType uint16, b []byte) error {
 	switch etherType {
 	case etherIPv4:
@@ -53,7 +50,7 @@ func (p *packet) decode(etherType uint16, b []byte) error {
 	return EtherType
 }
 
-// decode4 decodes an IPv4 packet (RFC 791).
+// RFC 791
 func (p *packet) decode4(b []byte) error {
 	if len(b) < ipv4Len {
 		return Truncated
@@ -70,7 +67,7 @@ func (p *packet) decode4(b []byte) error {
 	if fold(sum(0, h)) != 0xffff {
 		return IPChecksum
 	}
-	// More fragments, or an offset.
+	// more fragments, or an offset
 	if binary.BigEndian.Uint16(h[6:])&0x3fff != 0 {
 		return Fragment
 	}
@@ -85,9 +82,8 @@ func (p *packet) decode4(b []byte) error {
 	return nil
 }
 
-// options4 checks IPv4 options. They have no effect on an answer, except a source
-// route: its packet is not for the destination address, and by RFC 1122 section
-// 3.2.1.8 the answer goes back along it.
+// options4 refuses malformed options and source routes: the packet is not for the destination address, and the
+// answer follows the route (RFC 1122 section 3.2.1.8).
 func options4(b []byte) error {
 	const end, nop, loose, strict = 0, 1, 131, 137
 	for len(b) > 0 {
@@ -108,8 +104,7 @@ func options4(b []byte) error {
 	return nil
 }
 
-// decode6 decodes an IPv6 packet (RFC 8200). A jumbogram, whose length field is 0,
-// decodes as a packet without content.
+// RFC 8200. A jumbogram, with length 0, has no content.
 func (p *packet) decode6(b []byte) error {
 	if len(b) < ipv6Len {
 		return Truncated
@@ -127,12 +122,11 @@ func (p *packet) decode6(b []byte) error {
 	return p.headers(b[6])
 }
 
-// headers decodes the extension headers at the start of the payload, the first of
-// which is of type next. The payload is what follows them then.
+// headers removes extension headers from the payload.
 func (p *packet) headers(next uint8) error {
 	rest := p.payload
 	for i := 0; isExtension(next); i++ {
-		// RFC 8200 section 4.1: only right behind the IPv6 header.
+		// RFC 8200 section 4.1
 		if next == protoHopByHop && i > 0 {
 			return ExtensionHeaders
 		}
@@ -150,8 +144,7 @@ func (p *packet) headers(next uint8) error {
 	return nil
 }
 
-// isExtension reports whether proto is an extension header that can stand before UDP
-// or TCP.
+// isExtension is for headers before UDP and TCP.
 func isExtension(proto uint8) bool {
 	switch proto {
 	case protoHopByHop, protoDestOptions, protoRouting, protoFragment:
@@ -160,8 +153,7 @@ func isExtension(proto uint8) bool {
 	return false
 }
 
-// extensionLen returns the length of the extension header at the start of b, in bytes.
-// It may be more than b has.
+// extensionLen may exceed b.
 func extensionLen(proto uint8, b []byte) int {
 	const unit = 8
 	if proto == protoFragment || len(b) < unit {
@@ -170,21 +162,17 @@ func extensionLen(proto uint8, b []byte) int {
 	return unit + int(b[1])*unit
 }
 
-// extension checks one extension header, which is whole.
 func (p *packet) extension(proto uint8, h []byte) error {
 	switch proto {
 	case protoFragment:
-		// RFC 6946: offset 0 and no more fragments is a whole packet in
-		// itself. Open vSwitch matches its ports like any other's, so it does
-		// get punted, and refusing it would lose the query without a trace.
+		// RFC 6946: an atomic fragment is a whole packet. OVS matches its ports, so it is punted.
 		if binary.BigEndian.Uint16(h[2:])&0xfff9 != 0 {
 			return Fragment
 		}
 		p.fragmented = true
 		return nil
 	case protoRouting:
-		// RFC 8200 section 4.4: ignored, whatever its type, once no segments
-		// are left.
+		// RFC 8200 section 4.4: without segments left, any type is ignored.
 		if h[3] != 0 {
 			return RoutingHeader
 		}
@@ -193,10 +181,8 @@ func (p *packet) extension(proto uint8, h []byte) error {
 	return options6(h[2:])
 }
 
-// options6 checks the options of a hop-by-hop or destination options header.
-// None is known here but padding, so those whose type begins with other than 00
-// discard the packet (RFC 8200 section 4.2), jumbograms and home addresses among
-// them.
+// All options but padding are unknown, so a type that does not begin with 00 discards the packet (RFC 8200 section
+// 4.2).
 func options6(b []byte) error {
 	const pad1 = 0
 	for len(b) > 0 {
@@ -214,15 +200,13 @@ func options6(b []byte) error {
 
 var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
 
-// isHost reports whether a may be one end of an exchange on a link. An IPv4
-// address mapped into IPv6 may not: in an IPv6 packet its only use is to impersonate
-// an IPv4 host.
+// isHost reports whether a may be an end on a link. An IPv4-mapped address in an IPv6 packet impersonates an IPv4
+// host.
 func isHost(a netip.Addr) bool {
 	return a.IsValid() && !a.IsUnspecified() && !a.IsLoopback() && !a.IsMulticast() && !a.Is4In6() && a != broadcast
 }
 
-// putIPv6 writes an IPv6 header for length bytes of proto and returns what
-// follows it.
+// putIPv6 returns the rest of b, for length bytes of proto.
 func putIPv6(b []byte, src, dst netip.Addr, proto, hops uint8, length int) []byte {
 	binary.BigEndian.PutUint32(b, 6<<28)
 	binary.BigEndian.PutUint16(b[4:], uint16(length))
@@ -233,9 +217,7 @@ func putIPv6(b []byte, src, dst netip.Addr, proto, hops uint8, length int) []byt
 	return b[ipv6Len:]
 }
 
-// putIPv4 writes an IPv4 header for length bytes of proto and returns what
-// follows it. With DF set the identification means nothing (RFC 6864 section
-// 4.1), so it is 0.
+// putIPv4 is putIPv6 for IPv4. With DF the identification is meaningless (RFC 6864 section 4.1), so it is 0.
 func putIPv4(b []byte, src, dst netip.Addr, proto, hops uint8, length int) []byte {
 	binary.BigEndian.PutUint32(b, 0x45<<24|uint32(ipv4Len+length))
 	binary.BigEndian.PutUint32(b[4:], 0x4000)

@@ -2,12 +2,12 @@
 
 package frame
 
-// Kind says which decoder a frame is for.
+// Kind is the decoder for a frame.
 type Kind uint8
 
-// The kinds of frames.
+// The kinds.
 const (
-	// KindOther is for none of the decoders; the error of UDP.Decode is the reason.
+	// KindOther has no decoder; UDP.Decode returns the reason.
 	KindOther  Kind = iota
 	KindUDP         // UDP.Decode
 	KindTCP         // TCP.Decode
@@ -16,9 +16,7 @@ const (
 	KindProbe       // ParseProbe
 )
 
-// KindOf looks at the EtherType behind at most one tag, and at the protocol of
-// an IP packet behind its extension headers. It checks no more than it needs to
-// get there: the decoder may still refuse the frame.
+// KindOf reads EtherType and IP protocol. The decoder may refuse the frame.
 func KindOf(b []byte) Kind {
 	etherType, _, rest, err := link(b)
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"slices"
 )
 
-// EtherTypes (IEEE 802 numbers).
 const (
 	etherIPv4    = 0x0800
 	etherARP     = 0x0806
@@ -24,20 +23,18 @@ const (
 // Tag is the IEEE 802.1Q tag of a frame.
 type Tag struct {
 	Tagged   bool
-	VLAN     uint16 // VLAN identifier, 0 to 4095; 0 carries a priority only
-	Priority uint16 // PCP and DEI, in the upper four bits as on the wire
+	VLAN     uint16 // 0 to 4095; 0 is priority only
+	Priority uint16 // PCP and DEI, in the upper four bits
 }
 
-// tci returns the tag control information.
 func (t Tag) tci() uint16 { return t.Priority&0xf000 | t.VLAN&0x0fff }
 
-// inReply returns the tag of an answer: t, or none unless tagged.
 func (t Tag) inReply(tagged bool) Tag {
 	t.Tagged = t.Tagged && tagged
 	return t
 }
 
-// len returns the length of an Ethernet header with t, in bytes.
+// len is the length of an Ethernet header with t.
 func (t Tag) len() int {
 	if t.Tagged {
 		return linkLen + tagLen
@@ -45,8 +42,7 @@ func (t Tag) len() int {
 	return linkLen
 }
 
-// link decodes the Ethernet header, except for the addresses, which are the first 12 bytes
-// of b.
+// link decodes the Ethernet header after the addresses.
 func link(b []byte) (etherType uint16, tag Tag, rest []byte, err error) {
 	if len(b) < linkLen {
 		return 0, Tag{}, nil, Truncated
@@ -68,7 +64,7 @@ func link(b []byte) (etherType uint16, tag Tag, rest []byte, err error) {
 	return inner, Tag{Tagged: true, VLAN: tci & 0x0fff, Priority: tci & 0xf000}, rest[tagLen:], nil
 }
 
-// SenderMAC returns the source address of a frame, and reports whether it has one.
+// SenderMAC returns the source MAC, if b has one.
 func SenderMAC(b []byte) (mac [6]byte, ok bool) {
 	if len(b) < linkLen {
 		return mac, false
@@ -76,16 +72,14 @@ func SenderMAC(b []byte) (mac [6]byte, ok bool) {
 	return [6]byte(b[6:12]), true
 }
 
-// isGroup reports whether a hardware address is multicast or broadcast.
 func isGroup(mac [6]byte) bool { return mac[0]&1 != 0 }
 
-// extend lengthens dst by n bytes of any content, which it also returns by themselves.
+// The n bytes have any content.
 func extend(dst []byte, n int) (whole, added []byte) {
 	whole = slices.Grow(dst, n)[:len(dst)+n]
 	return whole, whole[len(dst):]
 }
 
-// putLink writes an Ethernet header and returns what follows it.
 func putLink(b []byte, dst, src [6]byte, tag Tag, etherType uint16) []byte {
 	copy(b, dst[:])
 	copy(b[6:], src[:])

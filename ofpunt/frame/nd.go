@@ -7,9 +7,7 @@ import (
 	"net/netip"
 )
 
-// Neighbour discovery (RFC 4861 sections 4.3, 4.4 and 4.6.1): type, code,
-// checksum, 32 bits of flags, the target, and options of type, length in units
-// of 8 bytes, content.
+// Neighbour discovery (RFC 4861 sections 4.3, 4.4 and 4.6.1).
 const (
 	ndSolicitation  = 135
 	ndAdvertisement = 136
@@ -37,7 +35,7 @@ func (n *Neighbor) decodeND(b []byte) error {
 	case p.proto != protoICMPv6:
 		return Protocol
 	case p.fragmented:
-		return Fragment // RFC 6980 section 5, an atomic one too
+		return Fragment // RFC 6980 section 5
 	case len(m) < 4:
 		return NDFormat
 	case m[0] != ndSolicitation:
@@ -54,7 +52,7 @@ func (n *Neighbor) decodeND(b []byte) error {
 	return n.options(m[ndLen:])
 }
 
-// options takes the first source link-layer address out of the options b.
+// options takes the first source link-layer address.
 func (n *Neighbor) options(b []byte) error {
 	found := false
 	for len(b) > 0 {

@@ -4,22 +4,18 @@ package frame
 
 import "net/netip"
 
-// Neighbor is a question for the hardware address of a node on the link: an ARP
-// request (RFC 826) or an ICMPv6 neighbour solicitation (RFC 4861, section 4.3).
+// Neighbor is an ARP request (RFC 826) or an ICMPv6 neighbour solicitation (RFC 4861, section 4.3).
 type Neighbor struct {
-	// SrcMAC is the hardware address that the asker claims: the sender hardware
-	// address of ARP, the source link-layer address option of a solicitation, and
-	// without the option the source of the frame.
+	// SrcMAC is the sender's claim: ARP sender or source link-layer address option, else the source of the frame.
 	SrcMAC [6]byte
 	Tag
-	Sender netip.Addr // the asker
-	Target netip.Addr // the node asked for
+	Sender netip.Addr // sender of the question
+	Target netip.Addr // the asked node
 	Kind   Kind       // KindARP or KindICMPv6
 }
 
-// Decode decodes the question in b. The error is a [Refusal]. Decode refuses malformed packets, announcements
-// of the sender's own address, and questions whether an address is free (an ARP probe, a solicitation from
-// ::): after an answer to such a question the guest would take its own address for a duplicate.
+// Decode decodes the question in b. The error is a [Refusal], also for gratuitous announcements and address probes
+// (from 0.0.0.0 or ::): an answer would make the guest see a duplicate address.
 func (n *Neighbor) Decode(b []byte) error {
 	etherType, tag, rest, err := link(b)
 	if err != nil {
@@ -56,9 +52,8 @@ func (n *Neighbor) Decode(b []byte) error {
 	return nil
 }
 
-// AppendReply appends to dst the ARP reply or neighbour advertisement that gives mac as
-// the address of the target, and returns the longer slice. It has the tag of n if tagged.
-// Nothing is appended for an n that was not decoded.
+// AppendReply appends to dst the reply with mac for the target. The reply has the tag of n if tagged. For an
+// undecoded n it appends nothing.
 func (n *Neighbor) AppendReply(dst []byte, mac [6]byte, tagged bool) []byte {
 	tag := n.inReply(tagged)
 	switch {

@@ -4,21 +4,18 @@ package frame
 
 import "encoding/binary"
 
-// EtherTypeProbe marks the frames of [AppendProbe]: IEEE 802 Local Experimental
-// Ethertype 1.
+// EtherTypeProbe is IEEE 802 Local Experimental Ethertype 1.
 const EtherTypeProbe = 0x88b5
 
-// probeMagic precedes the token. Anybody may use the EtherType on his own network, so IEEE
-// 802 asks for such a mark of whose frame it is.
+// IEEE 802 asks for such a mark, as anybody may use the EtherType.
 const probeMagic = "puntdns\x01"
 
 const probeLen = linkLen + len(probeMagic) + 8
 
-// probeMAC is both ends of a probe: locally administered, and no group.
+// locally administered, no group
 var probeMAC = [6]byte{0x02, 'p', 'u', 'n', 't', 0}
 
-// AppendProbe appends to dst a frame of 30 bytes with a token, and returns the longer
-// slice. When it comes back from the switch as a packet-in, punts do, too.
+// AppendProbe appends to dst a frame of 30 bytes. Its return as a packet-in shows that punts work.
 func AppendProbe(dst []byte, token uint64) []byte {
 	dst, b := extend(dst, probeLen)
 	b = putLink(b, probeMAC, probeMAC, Tag{}, EtherTypeProbe)
@@ -27,8 +24,7 @@ func AppendProbe(dst []byte, token uint64) []byte {
 	return dst
 }
 
-// ParseProbe returns the token of a frame of AppendProbe, and reports whether b is one.
-// Padding behind it is ignored.
+// ParseProbe returns the token if b is a frame of AppendProbe, maybe with padding.
 func ParseProbe(b []byte) (token uint64, ok bool) {
 	if len(b) < probeLen || [6]byte(b) != probeMAC || [6]byte(b[6:]) != probeMAC ||
 		binary.BigEndian.Uint16(b[12:]) != EtherTypeProbe || string(b[linkLen:linkLen+len(probeMagic)]) != probeMagic {

@@ -4,62 +4,51 @@ package frame
 
 import "slices"
 
-// Refusal is the reason why a frame was not decoded. The value is a short label
-// in kebab case, fit for a Prometheus label; compare it with errors.Is, or take
-// it out of an error with errors.As.
+// Refusal is why a frame was not decoded, usable as a Prometheus label.
 type Refusal string
 
 // The reasons, from the outside of a frame to the inside.
 const (
 	// Truncated: the frame ends inside a fixed header.
 	Truncated Refusal = "truncated"
-	// SourceMAC: the hardware address to answer is a group address.
+	// SourceMAC: the address to answer is a group address.
 	SourceMAC Refusal = "source-mac"
-	// DestinationMAC: a datagram to a group address, which cannot be the source
-	// of an answer.
+	// DestinationMAC: a group address cannot be the source of an answer.
 	DestinationMAC Refusal = "destination-mac"
-	// TwoTags: a second VLAN tag behind the first.
+	// TwoTags: a second VLAN tag.
 	TwoTags Refusal = "two-tags"
-	// EtherType: a protocol that the decoder does not take, an IEEE 802.3 length
-	// and a lone IEEE 802.1ad service tag included.
+	// EtherType: not the decoder's, an IEEE 802.3 length, or a lone IEEE 802.1ad tag.
 	EtherType Refusal = "ethertype"
 
-	// IPHeader: the version contradicts the EtherType, or the IPv4 header is
-	// shorter than 20 bytes.
+	// IPHeader: a version against the EtherType, or an IPv4 header below 20 bytes.
 	IPHeader Refusal = "ip-header"
-	// IPLength: the length in the IP header does not fit the header or the frame.
+	// IPLength: not the length of header or frame.
 	IPLength Refusal = "ip-length"
-	// IPChecksum: the IPv4 header checksum is wrong.
+	// IPChecksum: a wrong IPv4 header checksum.
 	IPChecksum Refusal = "ip-checksum"
-	// IPOptions: options that are malformed, that require unknowing nodes to discard the packet (RFC 8200
-	// section 4.2), or that source-route an IPv4 packet (RFC 7126 section 4.3).
+	// IPOptions: malformed, unknown and to be discarded (RFC 8200 section 4.2), or an IPv4 source route (RFC 7126
+	// section 4.3).
 	IPOptions Refusal = "ip-options"
-	// ExtensionHeaders: an IPv6 extension header that is cut off or stands where
-	// it must not, or too many of them.
+	// ExtensionHeaders: truncated, misplaced, or too many.
 	ExtensionHeaders Refusal = "extension-headers"
-	// RoutingHeader: an IPv6 packet that has further segments to visit, so that
-	// its destination address is not where it goes.
+	// RoutingHeader: segments are left, so the destination is not final.
 	RoutingHeader Refusal = "routing-header"
-	// Fragment: a part of a packet. It is never reassembled, as the parts of two tenants can't be
-	// distinguished.
+	// Fragment: never reassembled, as fragments of two tenants are indistinguishable.
 	Fragment Refusal = "fragment"
-	// Protocol: not the protocol that the decoder takes.
+	// Protocol: not the decoder's protocol.
 	Protocol Refusal = "protocol"
-	// SourceAddress: an address that must not be answered: unspecified,
-	// loopback, multicast, broadcast, or an IPv4 address mapped into IPv6.
+	// SourceAddress: unspecified, loopback, multicast, broadcast, or IPv4-mapped.
 	SourceAddress Refusal = "source-address"
-	// DestinationAddress: an address that cannot be the source of an answer, for
-	// the same reasons.
+	// DestinationAddress: as SourceAddress.
 	DestinationAddress Refusal = "destination-address"
 
-	// UDPLength: the length in the UDP header is below 8 or above what the IP
-	// packet holds.
+	// UDPLength: below 8, or above the IP packet.
 	UDPLength Refusal = "udp-length"
-	// UDPChecksum: the UDP checksum is wrong, or absent in IPv6.
+	// UDPChecksum: a wrong checksum, or none in IPv6.
 	UDPChecksum Refusal = "udp-checksum"
-	// TCPLength: the TCP header is shorter than 20 bytes or longer than the segment.
+	// TCPLength: a header below 20 bytes or above the segment.
 	TCPLength Refusal = "tcp-length"
-	// TCPChecksum: the TCP checksum is wrong.
+	// TCPChecksum: a wrong checksum.
 	TCPChecksum Refusal = "tcp-checksum"
 	// Port: source or destination port 0.
 	Port Refusal = "port"
@@ -70,18 +59,17 @@ const (
 	ARPOperation Refusal = "arp-operation"
 	// ICMPType: not a neighbour solicitation.
 	ICMPType Refusal = "icmp-type"
-	// ICMPChecksum: the ICMPv6 checksum is wrong.
+	// ICMPChecksum: a wrong checksum.
 	ICMPChecksum Refusal = "icmp-checksum"
-	// HopLimit: a neighbour solicitation that a router has forwarded.
+	// HopLimit: a router has forwarded the solicitation.
 	HopLimit Refusal = "hop-limit"
-	// NDFormat: a neighbour solicitation with a wrong code, length or option.
+	// NDFormat: a wrong code, length or option.
 	NDFormat Refusal = "nd-format"
-	// AddressProbe: a question whether an address is free: ARP from 0.0.0.0 (RFC 5227) or a solicitation from
-	// :: (RFC 4862 section 5.4).
+	// AddressProbe: ARP from 0.0.0.0 (RFC 5227) or a solicitation from :: (RFC 4862 section 5.4).
 	AddressProbe Refusal = "address-probe"
-	// Gratuitous: an announcement of the sender's own address.
+	// Gratuitous: the sender announces itself.
 	Gratuitous Refusal = "gratuitous"
-	// TargetAddress: a question for an address that no single node can have.
+	// TargetAddress: no single node can have the address.
 	TargetAddress Refusal = "target-address"
 )
 
@@ -94,9 +82,8 @@ var refusals = []Refusal{
 	AddressProbe, Gratuitous, TargetAddress,
 }
 
-// Refusals lists every reason, so that a metric can have all its labels from
-// the start. The slice is the caller's.
+// Refusals returns a copy of all reasons.
 func Refusals() []Refusal { return slices.Clone(refusals) }
 
-// Error says that the frame was refused, and why.
+// Error implements error.
 func (r Refusal) Error() string { return "frame refused: " + string(r) }

@@ -9,13 +9,11 @@ const tcpLen = 20
 // TCP is a TCP segment in an Ethernet frame.
 type TCP struct {
 	Ends
-	Segment []byte // TCP header and payload; part of the decoded frame, not a copy
+	Segment []byte // TCP header and payload, aliasing the frame
 }
 
-// Decode decodes the segment in b: Ethernet and IP headers as in [UDP.Decode],
-// and TCP (RFC 9293, section 3.1), of which it checks the length of the header
-// and the checksum. As there, a checksum of the pseudo header alone is accepted. The error
-// is a [Refusal].
+// Decode decodes b as [UDP.Decode] does, and checks TCP header length and checksum (RFC 9293, section 3.1). The
+// error is a [Refusal].
 func (t *TCP) Decode(b []byte) error {
 	var ends Ends
 	c, err := ends.decode(b, protoTCP)
@@ -39,12 +37,8 @@ func (t *TCP) Decode(b []byte) error {
 	return nil
 }
 
-// AppendSegment appends to dst the frame that answers with segment, a TCP header and
-// payload, as [Ends.AppendDatagram] does with a datagram. Its ports and its checksum are
-// replaced by the right ones.
-//
-// The error is [ErrPayload] or [ErrAddresses], or [TCPLength] for a segment without a
-// whole header; dst is then returned as it was.
+// AppendSegment is [Ends.AppendDatagram] for a TCP header and payload. It sets ports and checksum. On [ErrPayload],
+// [ErrAddresses], or [TCPLength] without a whole header, it returns dst unchanged.
 func (e *Ends) AppendSegment(dst, segment []byte, tagged bool) ([]byte, error) {
 	if len(segment) < tcpLen {
 		return dst, TCPLength

@@ -9,19 +9,15 @@ const udpLen = 8
 // UDP is a UDP datagram in an Ethernet frame.
 type UDP struct {
 	Ends
-	Payload []byte // part of the decoded frame, not a copy
+	Payload []byte // aliases the frame
 }
 
-// Decode decodes the datagram in b: Ethernet II with at most one IEEE 802.1Q tag,
-// IPv4 with options or IPv6 with hop-by-hop, destination options, routing and
-// atomic fragment headers, and UDP (RFC 768). The error is a [Refusal].
+// Decode decodes Ethernet II with at most one IEEE 802.1Q tag, IP, and UDP (RFC 768). IPv4 may have options, IPv6
+// hop-by-hop, destination options, routing and atomic fragment headers. The error is a [Refusal].
 //
-// A UDP length below that of the IP packet is accepted, as by Linux and Open vSwitch;
-// the surplus may be UDP options (RFC 9868).
-//
-// A checksum is optional in IPv4 only (RFC 8200 section 8.1). One that covers
-// the pseudo header alone is accepted: virtual interfaces leave the rest to hardware,
-// and between guests of a software switch there is none.
+// As in Linux and OVS, UDP options (RFC 9868) may follow the UDP length. A checksum is optional in IPv4 only (RFC
+// 8200 section 8.1). A checksum of the pseudo header alone is valid: virtual interfaces leave the rest to hardware,
+// which a software switch lacks.
 func (u *UDP) Decode(b []byte) error {
 	var ends Ends
 	c, err := ends.decode(b, protoUDP)
@@ -46,13 +42,9 @@ func (u *UDP) Decode(b []byte) error {
 	return nil
 }
 
-// AppendDatagram appends to dst the frame that answers with a datagram of payload,
-// and returns the longer slice. Sources and destinations are swapped. The frame has the
-// tag of e if tagged; without it the switch may push one. The packet has no options, TTL
-// or hop limit 64, and in IPv4 don't fragment. Nothing is allocated if dst has room;
-// payload must not be in that room.
-//
-// The error is [ErrPayload] or [ErrAddresses]; dst is then returned as it was.
+// AppendDatagram appends to dst a reply from the destination of e to its source, with the VLAN tag of e if tagged.
+// The packet has TTL or hop limit 64, no options, and DF in IPv4. AppendDatagram does not allocate if dst, which
+// must not overlap payload, has room. On [ErrPayload] and [ErrAddresses] it returns dst unchanged.
 func (e *Ends) AppendDatagram(dst, payload []byte, tagged bool) ([]byte, error) {
 	dst, d, pseudo, err := e.appendReply(dst, tagged, protoUDP, udpLen+len(payload))
 	if err != nil {
@@ -64,7 +56,7 @@ func (e *Ends) AppendDatagram(dst, payload []byte, tagged bool) ([]byte, error) 
 	copy(d[udpLen:], payload)
 	check := ^fold(sum(add(pseudo, protoUDP+uint32(len(d))), d))
 	if check == 0 {
-		// A checksum of 0 means that there is none (RFC 768).
+		// 0 means no checksum (RFC 768).
 		check = 0xffff
 	}
 	binary.BigEndian.PutUint16(d[6:], check)

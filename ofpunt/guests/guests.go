@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package guests answers who has sent a packet, whether that guest is served, at which resolver addresses,
-// with which limits, and why an interface is not served. No other package does. The punt asks for each packet,
-// the flows of a switch are made from a List, and puntctl shows the guests of a Book.
+// Package guests identifies the guest that sent a packet, its resolver addresses and limits, and why an interface is not
+// served.
 //
-//	[Config]   the part of the Corefile about the guests of a bridge
+//	[Config]   the Corefile's part about a bridge's guests
 //	[Rules]    a Config with an index of its limits
-//	[Book]     the guests of a bridge, by Rules, a snapshot of the OVN databases and a view of the switch
-//	[Guest]    a guest, found by a packet (Book.Sender) or a key (Book.ByKey), or one of Book.All
+//	[Book]     guests by Rules, a snapshot of the OVN databases and a view of the switch
+//	[Guest]    a guest of a Book (ovn.go with OVN's flows, else local.go)
+//	[Limit]    the limit of a guest (limits.go)
+//	[Reason]   why an interface is no guest (whynot.go)
+//	[List]     the served guests, for package placement (list.go)
 //
-// A Book is three pointers, so a caller makes one whenever it needs one. The functions of the package are pure.
+// A Book is three pointers: make one whenever needed. All functions are pure.
 package guests
 
 import (
@@ -17,6 +19,7 @@ import (
 	"slices"
 
 	"github.com/puntdns/puntdns/internal/label"
+	"github.com/puntdns/puntdns/internal/opening"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/vswitch"
@@ -25,40 +28,46 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/ports"
 )
 
-// Config is what a Corefile says of the guests of a bridge.
+// Config is the Corefile's part about guests.
 type Config struct {
 	Placement placement.Kind
-	// Resolvers are the resolver addresses of all guests. DHCP is set if the DNS servers that OVN's DHCP
-	// announces to a guest are resolver addresses of this guest too, Gateways if the addresses of the
-	// routers on its network are. Without any of the three every address is one.
+	// Resolvers are all guests' resolver addresses. DHCP adds the DNS servers of OVN's DHCP, Gateways the routers'
+	// addresses. Without all three every address is a resolver address.
 	Resolvers      []netip.AddrPort
 	DHCP, Gateways bool
-	// ResolversGiven is set if the Corefile names the Resolvers. Else they are the default, and are not
-	// served on networks where a workload has the address.
+	// Unless ResolversGiven, Resolvers are the default, and a workload with such an address keeps it.
 	ResolversGiven bool
-	// Rate is what the switch takes of one guest, valid if RateGiven is set.
-	Rate      Rate
-	RateGiven bool
-	// FailClosed is set if guests get no DNS without puntdns, unless a limit says otherwise.
+	// Rate is of one guest's punts, valid if RateGiven.
+	Rate       Rate
+	RateGiven  bool
 	FailClosed bool
-	// Limits are the limits of guests with a label, in the order of the Corefile: the first one counts. They
-	// replace the limits of all guests.
+	// A guest has the first of Limits that matches.
 	Limits []Limit
 }
 
 // Hijack reports whether queries to every destination are punted.
 func (c *Config) Hijack() bool { return len(c.Resolvers) == 0 && !c.PerGuest() }
 
-// PerGuest reports whether guests have resolver addresses of their own.
+// PerGuest reports whether guests have their own resolver addresses.
 func (c *Config) PerGuest() bool { return c.DHCP || c.Gateways }
 
-// Rules are a Config whose limits are found by label. They are immutable.
+// Rules are immutable.
 type Rules struct {
 	Config
 	limits label.Index
+	// Egress is nil without policies, and set before use.
+	Egress EgressPolicies
 }
 
-// NewRules returns the rules of a Config. The values of its limits are in the form of label.Canonical.
+// EgressPolicies are safe for concurrent use.
+type EgressPolicies interface {
+	// Of returns nil without a policy.
+	Of(o *origin.Origin) opening.Policy
+	// HasLabel reports whether a policy is by a label.
+	HasLabel(name string) bool
+}
+
+// NewRules takes values as of label.Canonical.
 func NewRules(c Config) *Rules {
 	r := &Rules{Config: c}
 	for i := range c.Limits {
@@ -69,9 +78,8 @@ func NewRules(c Config) *Rules {
 	return r
 }
 
-// Owner returns the interface that has an OpenFlow port, nil if that is not known. With OVN the registers of
-// a packet identify its sender as well. Without OVN only the port does, so the owner is unknown while packets
-// of an earlier owner may be in flight.
+// Owner returns an OpenFlow port's interface, nil if unknown: without OVN's registers, while packets of an earlier
+// owner may be in flight.
 func (r *Rules) Owner(p *ports.Owners, inPort uint32) *vswitch.Interface {
 	if r.Placement == placement.OVN {
 		return p.Owner(inPort)
@@ -79,34 +87,32 @@ func (r *Rules) Owner(p *ports.Owners, inPort uint32) *vswitch.Interface {
 	return p.DrainedOwner(inPort)
 }
 
-// Book has the guests of a bridge at one time.
+// Book has a bridge's guests at one time.
 type Book struct {
 	rules    *Rules
 	snapshot *ovn.Snapshot
 	view     *ports.View
 }
 
-// At returns the guests by a snapshot, nil without databases, and by a view, nil before the first one.
+// At returns a Book. s is nil without databases, v before the first view.
 func At(r *Rules, s *ovn.Snapshot, v *ports.View) Book { return Book{r, s, v} }
 
-// Guest is one guest. It is comparable, and valid as long as its Book.
+// Guest is comparable, and valid as long as its Book.
 type Guest struct {
-	// Key identifies the guest in the switch.
 	Key placement.Key
-	// Port is the logical port, nil without databases.
+	// Port is nil without databases.
 	Port *ovn.Port
-	// Localnet is where the packets of an external port enter, nil for other ports.
+	// Localnet is where an external port's packets enter.
 	Localnet *ovn.Localnet
-	// Interface is where the packets enter. It is nil if that is not known, and Sender never returns nil.
+	// Interface is nil if unknown. Sender always sets it.
 	Interface *vswitch.Interface
 
 	book Book
-	// services are the networks with a service of Neutron's, nil if they are not known yet.
+	// nil until computed
 	services *services
 }
 
-// Sender returns the guest that has sent a packet. owner has the OpenFlow port of the packet (Rules.Owner).
-// It reports whether the sender is known.
+// Sender returns the guest that sent a packet, if known. owner is Rules.Owner of its port.
 func (b Book) Sender(in *openflow.PacketIn, owner *vswitch.Interface) (Guest, bool) {
 	switch {
 	case owner == nil:
@@ -117,7 +123,7 @@ func (b Book) Sender(in *openflow.PacketIn, owner *vswitch.Interface) (Guest, bo
 	return b.local(owner)
 }
 
-// ByKey returns the guest with a key, and reports whether there is one.
+// ByKey returns the guest with a key, if any.
 func (b Book) ByKey(k placement.Key) (Guest, bool) {
 	if b.rules.Placement == placement.OVN {
 		return b.ovnByKey(k)
@@ -132,8 +138,7 @@ func (b Book) ByKey(k placement.Key) (Guest, bool) {
 	return b.local(owner)
 }
 
-// All calls yield with each guest, those without a resolver address included. An external port is a guest
-// for each of its MAC addresses and localnet ports.
+// All includes guests without a resolver address. An external port is a guest per MAC address and localnet port.
 func (b Book) All(yield func(Guest) bool) {
 	if b.rules.Placement == placement.OVN {
 		b.allOVN(yield)
@@ -142,25 +147,23 @@ func (b Book) All(yield func(Guest) bool) {
 	}
 }
 
-// Version is equal for two Books that have the same guests with the same limits.
+// Version is equal for Books with the same guests, limits and egress policies.
 type Version struct {
 	rules *Rules
-	// view is nil with OVN, where the guests depend on the databases alone, unless a limit is by the OpenFlow
-	// port.
+	// nil with OVN, unless a limit or egress policy is by OpenFlow port
 	view  *ports.View
 	ports uint64 // ovn.Snapshot.PortsVersion
-	// externalIDs is the version of the local external_ids, 0 where no limit is by a key of theirs.
+	// 0 unless a limit is by local external_ids
 	externalIDs uint64
 }
 
-// Version returns the version of the Book, and a channel that is closed when external_ids change it; nil if
-// none do.
+// Version also returns a channel that closes when external_ids change the version, nil if they can't.
 func (b Book) Version() (v Version, changed <-chan struct{}) {
 	v.rules = b.rules
 	if b.snapshot != nil {
 		v.ports = b.snapshot.PortsVersion
 	}
-	if b.rules.Placement != placement.OVN || b.rules.limits.Has(label.InPort) {
+	if b.rules.Placement != placement.OVN || b.rules.reads(label.InPort) {
 		v.view = b.view
 	}
 	if b.snapshot == nil && b.view != nil && b.rules.limits.HasKey() {
@@ -169,8 +172,11 @@ func (b Book) Version() (v Version, changed <-chan struct{}) {
 	return v, changed
 }
 
-// Origin returns what the switch and the databases say of the guest. inPort is the OpenFlow port of a packet
-// of the guest.
+func (r *Rules) reads(name string) bool {
+	return r.limits.Has(name) || r.Egress != nil && r.Egress.HasLabel(name)
+}
+
+// Origin's inPort is the packet's OpenFlow port.
 func (g *Guest) Origin(inPort uint32) (o origin.Origin) {
 	o.InPort, o.VLAN = inPort, g.VLAN()
 	switch {
@@ -182,8 +188,7 @@ func (g *Guest) Origin(inPort uint32) (o origin.Origin) {
 	return o
 }
 
-// VLAN returns the VLAN id that the switch takes off frames from the guest and puts on frames to it; 0 for
-// none.
+// VLAN returns the VLAN id that the switch adds and strips, 0 for none.
 func (g *Guest) VLAN() uint16 {
 	switch {
 	case g.Localnet != nil:
@@ -194,11 +199,11 @@ func (g *Guest) VLAN() uint16 {
 	return 0
 }
 
-// MaySendTagged reports whether a frame with a VLAN tag is the guest's own. Without OVN a container in the VM,
-// perhaps of another tenant, may have sent the frame: its tag would show that, but the switch has not checked it.
+// MaySendTagged reports whether a tagged frame counts as the guest's. With databases but without OVN's flows the tag
+// is unchecked: a container in the VM, maybe another tenant's, may have sent the frame.
 func (g *Guest) MaySendTagged() bool { return g.Port == nil || g.book.rules.Placement == placement.OVN }
 
-// Network returns the network of the guest, nil if that is not known.
+// Network is nil if unknown.
 func (g *Guest) Network() *ovn.Network {
 	if g.Port == nil {
 		return nil
@@ -206,20 +211,19 @@ func (g *Guest) Network() *ovn.Network {
 	return g.book.snapshot.Network(g.Port.Network)
 }
 
-// Answers reports whether an address is a resolver address of the guest.
+// Answers reports whether a is a resolver address of the guest.
 func (g *Guest) Answers(a netip.AddrPort) bool {
 	r := g.book.rules
 	return r.Hijack() || slices.Contains(r.Resolvers, a) && !g.isLeft(a.Addr()) || g.hasOwn(a)
 }
 
-// HasResolver reports whether an address, whatever its port, is a resolver address of the guest.
+// HasResolver reports whether a, with any port, is a resolver address; false in hijack mode.
 func (g *Guest) HasResolver(a netip.Addr) bool {
 	return slices.ContainsFunc(g.book.rules.Resolvers, func(r netip.AddrPort) bool { return r.Addr() == a }) && !g.isLeft(a) ||
 		g.hasOwn(netip.AddrPortFrom(a, placement.DNSPort))
 }
 
-// IsOwned reports whether a port of the guest's network has an address, so that ARP requests and neighbour
-// solicitations for it are not answered here.
+// IsOwned reports whether a port of the network has a: puntdns then answers no ARP or neighbour solicitation for a.
 func (g *Guest) IsOwned(a netip.Addr) bool {
 	if n := g.Network(); n != nil && n.Owns(a) {
 		return true
@@ -235,7 +239,7 @@ func (g *Guest) IsOwned(a netip.Addr) bool {
 	return s.has(g.Interface)
 }
 
-// isLeft reports whether an address of Rules.Resolvers is left to a workload of the guest's network.
+// isLeft reports whether a workload has the default resolver address a.
 func (g *Guest) isLeft(a netip.Addr) bool {
 	if g.book.rules.ResolversGiven {
 		return false
@@ -244,8 +248,7 @@ func (g *Guest) isLeft(a netip.Addr) bool {
 	return n != nil && n.HasWorkload(a)
 }
 
-// hasOwn reports whether an address is a resolver address that the databases give the guest: one of a router
-// on its network, or a DNS server that DHCP announces, unless a machine of the tenant has the address.
+// hasOwn reports whether a is a router's address, or a DNS server of DHCP that is no tenant's machine.
 func (g *Guest) hasOwn(a netip.AddrPort) bool {
 	r := g.book.rules
 	if !r.PerGuest() || g.Port == nil || a.Port() != placement.DNSPort {
@@ -256,7 +259,7 @@ func (g *Guest) hasOwn(a netip.AddrPort) bool {
 		r.DHCP && slices.Contains(g.Port.DNSServers, a.Addr()) && !g.book.snapshot.HasMachine(n, a.Addr()))
 }
 
-// AddressOf returns an address of a port, nil for none, that is among others. It reports whether there is one.
+// AddressOf returns p's first address in among. p may be nil.
 func AddressOf(p *ovn.Port, among []netip.Addr) (netip.Addr, bool) {
 	if p != nil {
 		for _, a := range p.Addresses {

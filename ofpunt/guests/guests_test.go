@@ -28,7 +28,7 @@ func TestLocalGuests(t *testing.T) {
 		{"no logical port", vswitch.Interface{OFPort: 1, AttachedMAC: mac, Tag: 5}, false, false},
 		{"no MAC", vswitch.Interface{OFPort: 1, IfaceID: "lp", Tag: 5}, false, true},
 		{"MAC of another length", vswitch.Interface{OFPort: 1, IfaceID: "lp", AttachedMAC: "02:00:00:00:00:01:02:03", Tag: 5}, false, true},
-		// What Neutron's agents plug in for themselves, and what may look like it.
+		// Neutron agents' interfaces, and lookalikes.
 		{"an agent's", vswitch.Interface{OFPort: 1, IfaceID: "lp", AttachedMAC: mac, Tag: 5, Type: "internal"}, false, false},
 		{"a machine's", vswitch.Interface{OFPort: 1, IfaceID: "lp", AttachedMAC: mac, Tag: 5, Type: "internal", Machine: "vm"}, true, true},
 		{"an internal one, not of Neutron's", vswitch.Interface{OFPort: 1, IfaceID: "lp", Type: "internal"}, false, true},
@@ -47,8 +47,7 @@ func TestLocalGuests(t *testing.T) {
 	}
 }
 
-// Where an agent of Neutron's has a port, it may have the addresses of the metadata
-// service: of those only, and on its network only.
+// A Neutron agent may have the metadata addresses of its network.
 func TestLocalOwned(t *testing.T) {
 	const mac = "02:00:00:00:00:01"
 	agent := vswitch.Interface{OFPort: 9, IfaceID: "dhcp", AttachedMAC: mac, Tag: 5, NetworkID: "net", Type: "internal"}
@@ -95,8 +94,7 @@ func TestLocalOwned(t *testing.T) {
 	}
 }
 
-// Two external ports with one address are one guest to the switch: the one that its packets are
-// taken for.
+// The switch takes external ports with one MAC address for one guest.
 func TestExternalGuestsSameMAC(t *testing.T) {
 	const mac = "02:00:00:00:00:11 10.0.0.2"
 	snapshot := ovntest.External(mac, mac, mac)
@@ -107,7 +105,7 @@ func TestExternalGuestsSameMAC(t *testing.T) {
 	}
 }
 
-// An external port without a resolver address is one guest, however many MAC addresses it has.
+// An external port counts once, despite many MAC addresses.
 func TestExternalGuestWithoutAddress(t *testing.T) {
 	snapshot := ovntest.External("02:00:00:00:00:11 10.0.0.2 02:00:00:00:00:12 10.0.0.3", "02:00:00:00:00:13 10.0.0.4")
 	c := Config{Placement: placement.OVN}

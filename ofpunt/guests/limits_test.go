@@ -11,12 +11,10 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/ports"
 )
 
-// rated is a limit whose rate is that number.
 func rated(label, value string, rate uint32) Limit {
 	return Limit{Name: label + "=" + value, Label: label, Value: value, RateGiven: true, Rate: Rate{rate, rate}}
 }
 
-// A guest that a limit without a rate is for has the rate of all.
 func TestLimitWithoutRate(t *testing.T) {
 	limits := []Limit{{Label: "ofpunt/port", Value: "vm1", Connections: 9}, rated("ofpunt/switch", "red", 7)}
 	view := ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{
@@ -43,7 +41,7 @@ func TestLimitWithoutRate(t *testing.T) {
 	}
 }
 
-// A limit says whether its guests fail closed, and the Corefile whether all other guests do.
+// A limit overrides the Corefile's fail.
 func TestFailsClosed(t *testing.T) {
 	view := ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{
 		{Name: "tap1", OFPort: 1, IfaceID: "vm1", NetworkID: "red"}, {Name: "tap2", OFPort: 2, IfaceID: "vm2", NetworkID: "red"},
@@ -73,8 +71,7 @@ func TestFailsClosed(t *testing.T) {
 	}
 }
 
-// Containers and external ports are told by the tag that OVN gives them, and by the OpenFlow port
-// that their packets enter by.
+// External ports match limits by OVN's tag and the localnet's OpenFlow port.
 func TestLimitsOfTaggedGuests(t *testing.T) {
 	snapshot := ovntest.External("02:00:00:00:00:11 10.0.0.2")
 	view := ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{UUID: "1", Name: "patch", OFPort: 9, Localnet: "ln"}}}, nil)

@@ -3,8 +3,6 @@
 package guests
 
 import (
-	"bytes"
-	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -15,44 +13,39 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// List has the guests of a Book with what the switch needs for their flows. It has no reference to the snapshot
-// of the databases, so it may be kept for long.
+// List has the guests with the data for their flows. It does not retain the snapshot.
 type List struct {
-	// Served are the guests that have a resolver address, sorted by their keys.
-	Served []Served
-	// Without has the networks with guests that have no resolver address.
+	// Served are sorted by key.
+	Served  []Served
 	Without map[NetworkName]WithoutResolver
-	// Left has the resolver addresses of all guests that a workload has, by network.
+	// Left are default resolver addresses that workloads have.
 	Left map[NetworkName][]netip.Addr
 }
 
-// NetworkName is how logs name a network.
+// NetworkName names a network in logs.
 type NetworkName struct {
 	ID origin.Network
-	// Switch is the name of the logical switch. Names are not unique.
+	// Switch names are not unique.
 	Switch string
 }
 
 func (n NetworkName) String() string { return fmt.Sprintf("%q (%s)", n.Switch, n.ID) }
 
-// Served is a guest that has a resolver address.
+// Served is a guest with a resolver address.
 type Served struct {
-	// Guest is what its flows depend on.
 	placement.Guest
-	Network NetworkName
-	// Localnet is where the packets of an external port enter, nil for other ports.
+	Network  NetworkName
 	Localnet *ovn.Localnet
 	Rate     Rate
-	// Limit is the limit that gives the Rate, nil for none.
+	// Limit gives Rate, nil if no limit does.
 	Limit *Limit
 }
 
-// WithoutResolver are the guests of one network that have no resolver address.
+// WithoutResolver are a network's guests without a resolver address.
 type WithoutResolver struct {
 	// Guests counts logical ports.
 	Guests int
-	// Machines are DNS servers that DHCP announces to them and that are left to the machines
-	// which have their addresses, sorted.
+	// Machines are tenants' machines among DHCP's DNS servers, sorted.
 	Machines []netip.Addr
 }
 
@@ -65,28 +58,23 @@ func (b Book) List() *List {
 	for g := range b.All {
 		l.add(g)
 	}
-	slices.SortStableFunc(l.Served, func(a, b Served) int {
-		return cmp.Or(cmp.Compare(a.Key.Datapath, b.Key.Datapath), cmp.Compare(a.Key.Port, b.Key.Port), bytes.Compare(a.Key.MAC[:], b.Key.MAC[:]))
-	})
+	slices.SortStableFunc(l.Served, func(a, b Served) int { return a.Key.Compare(b.Key) })
 	return &l.List
 }
 
-// lister makes a List.
 type lister struct {
 	List
-	book Book
-	// origin is who the guest is to limits, one after the other.
+	book   Book
 	origin origin.Origin
-	// without are the logical ports that Without counts: an external port may be several guests.
+	// an external port may be several guests
 	without map[*ovn.Port]struct{}
-	// left has what leftTo has found, none included.
+	// cached by leftTo
 	left map[*ovn.Network][]netip.Addr
-	// own has the own resolver addresses of guests that have the same.
+	// cached by ownResolvers
 	own map[ownKey][]netip.AddrPort
 }
 
-// ownKey is what the own resolver addresses of a guest depend on: its network, and the list of its DNS
-// servers, nil for none.
+// servers is the first element of a list, nil for none.
 type ownKey struct {
 	network *ovn.Network
 	servers *netip.Addr
@@ -119,11 +107,14 @@ func (l *lister) add(g Guest) {
 		s.Rate, s.Limit = by.Rate, by
 	}
 	s.Closed = r.FailsClosed(by)
+	if r.Egress != nil {
+		s.Egress = r.Egress.Of(&l.origin)
+		s.Arriving = s.Egress != nil && g.Port != nil && g.Port.Arriving()
+	}
 	l.Served = append(l.Served, s)
 }
 
-// ownResolvers returns the resolver addresses that the databases give a guest and that not all guests have
-// anyway, in a list that guests share.
+// ownResolvers are beyond those of the Config. Guests share the list.
 func (l *lister) ownResolvers(g *Guest, network *ovn.Network) []netip.AddrPort {
 	r := l.book.rules
 	if !r.PerGuest() || g.Port == nil {
@@ -152,8 +143,7 @@ func (l *lister) ownResolvers(g *Guest, network *ovn.Network) []netip.AddrPort {
 	return all
 }
 
-// leftTo returns the default resolver addresses that a workload of a network has, in a list that
-// guests share: the workload may be a tenant's own DNS server.
+// leftTo returns default resolver addresses of workloads, such as a tenant's DNS server. Guests share the list.
 func (l *lister) leftTo(n *ovn.Network) []netip.Addr {
 	if n == nil || l.book.rules.ResolversGiven {
 		return nil
@@ -174,7 +164,6 @@ func (l *lister) leftTo(n *ovn.Network) []netip.Addr {
 	return left
 }
 
-// addWithout counts a guest that has no resolver address.
 func (l *lister) addWithout(g *Guest, network *ovn.Network) {
 	if g.Port == nil {
 		return
@@ -202,7 +191,7 @@ func (w *WithoutResolver) addMachine(m netip.Addr) {
 	}
 }
 
-// JoinAddresses writes addresses for a log.
+// JoinAddresses formats addresses for logs.
 func JoinAddresses(all []netip.Addr) string {
 	texts := make([]string, len(all))
 	for i, a := range all {

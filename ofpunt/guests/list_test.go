@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/puntdns/puntdns/internal/opening"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/ovn/ovntest"
@@ -24,8 +25,7 @@ import (
 
 var defaultResolvers = []netip.AddrPort{netip.MustParseAddrPort("169.254.169.254:53"), netip.MustParseAddrPort("[fd00::254]:53")}
 
-// tenants are the networks of two tenants, red and blue, with the same addresses and DHCP
-// options, and a third one that has neither.
+// tenants are red and blue, with the same addresses and DHCP options, and bare, without either.
 type tenants struct {
 	t               *testing.T
 	red, blue, bare ovn.PortsData
@@ -58,7 +58,6 @@ func newTenants(t *testing.T, change func(*Config)) *tenants {
 	return x
 }
 
-// addresses are in a text with blanks between them.
 func addresses(text string) (all []netip.Addr) {
 	for _, word := range strings.Fields(text) {
 		all = append(all, netip.MustParseAddr(word))
@@ -66,7 +65,7 @@ func addresses(text string) (all []netip.Addr) {
 	return all
 }
 
-// setServers gives the guests of a network DNS servers by DHCP. They share the list, as in OVN.
+// Guests of a network share the list, as in OVN.
 func setServers(d *ovn.PortsData, text string) {
 	all := addresses(text)
 	for i := range d.Ports {
@@ -74,12 +73,10 @@ func setServers(d *ovn.PortsData, text string) {
 	}
 }
 
-// publish makes a snapshot of the networks as they are now.
 func (x *tenants) publish() {
 	x.snapshot = ovntest.Snapshot(x.red, x.blue, x.bare)
 }
 
-// expects checks the guests and their addresses: a line for each.
 func (x *tenants) expects(want ...string) *List {
 	x.t.Helper()
 	l := x.book().List()
@@ -104,7 +101,6 @@ func (x *tenants) expects(want ...string) *List {
 
 func (x *tenants) book() Book { return At(x.rules, x.snapshot, x.view) }
 
-// guest returns the guest of an interface.
 func (x *tenants) guest(iface string) Guest {
 	x.t.Helper()
 	for i := range x.view.Interfaces {
@@ -120,7 +116,6 @@ func (x *tenants) guest(iface string) Guest {
 	return Guest{}
 }
 
-// owns checks which addresses a port of a guest's network has.
 func (x *tenants) owns(iface string, addresses map[string]bool) {
 	x.t.Helper()
 	g := x.guest(iface)
@@ -131,7 +126,6 @@ func (x *tenants) owns(iface string, addresses map[string]bool) {
 	}
 }
 
-// accepts checks which addresses a guest's packets are taken for.
 func (x *tenants) accepts(iface string, addresses map[string]bool) {
 	x.t.Helper()
 	g := x.guest(iface)
@@ -146,8 +140,7 @@ func (x *tenants) accepts(iface string, addresses map[string]bool) {
 	}
 }
 
-// The addresses of a tenant are his alone, and follow the snapshot; guests of one network
-// share the list.
+// A tenant's addresses are its own, and follow the snapshot.
 func TestOwnResolvers(t *testing.T) {
 	x := newTenants(t, func(o *Config) { o.DHCP, o.Gateways = true, true })
 	const all, gateways = "[9.9.9.9:53 10.0.0.53:53 10.0.0.1:53 [fd00::1]:53]", "[10.0.0.1 fd00::1]"
@@ -183,8 +176,7 @@ func TestOwnResolvers(t *testing.T) {
 	})
 }
 
-// An interface is told that it has no resolver address if that is so for its own port, whatever the
-// others are told.
+// NoResolver depends on the interface's own port.
 func TestWhyNotWithoutResolver(t *testing.T) {
 	x := newTenants(t, func(o *Config) { o.DHCP = true })
 	reasons := ""
@@ -195,7 +187,6 @@ func TestWhyNotWithoutResolver(t *testing.T) {
 	golden.Check(t, reasons)
 }
 
-// Each of the properties gives its own addresses, and with others none is given twice.
 func TestOwnResolversOfConfig(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -224,8 +215,7 @@ func TestOwnResolversOfConfig(t *testing.T) {
 	}
 }
 
-// A network whose DNS server is a machine of the tenant has no resolver address, and which machine
-// that is.
+// A DNS server that is a tenant's machine is named, not used.
 func TestWithoutResolverByMachine(t *testing.T) {
 	x := newTenants(t, func(o *Config) { o.DHCP = true })
 	setServers(&x.red, "10.0.0.11 10.0.0.10")
@@ -234,8 +224,39 @@ func TestWithoutResolverByMachine(t *testing.T) {
 	x.expects("20 "+blue, "21 "+blue, `"bare" 2`, `"red" 2 [10.0.0.10 10.0.0.11]`)
 }
 
-// A tenant's own server at a resolver address of all guests is left to its network. Another tenant
-// has the resolver address, and so has a network where a router or a localport has the address.
+type onePolicy struct{ port string }
+
+func (p *onePolicy) Of(o *origin.Origin) opening.Policy {
+	if o.Port == p.port {
+		return p
+	}
+	return nil
+}
+func (*onePolicy) HasLabel(string) bool                    { return false }
+func (*onePolicy) Allows(string, opening.Destination) bool { return false }
+func (*onePolicy) Networks() []opening.Network             { return nil }
+func (*onePolicy) Sum() uint64                             { return 0 }
+
+// Only guests with an egress policy have flows for arrival.
+func TestArriving(t *testing.T) {
+	d := ovntest.NetworkA(3)
+	d.Ports[0].Arriving, d.Ports[1].Arriving = true, true
+	rules := NewRules(Config{Placement: placement.OVN})
+	for port, want := range map[string]string{"p0": "[1]", "p1": "[2]", "p2": "[]"} {
+		rules.Egress = &onePolicy{port}
+		arriving := []uint32{}
+		for _, g := range At(rules, ovntest.Snapshot(d), nil).List().Served {
+			if g.Arriving {
+				arriving = append(arriving, g.Port)
+			}
+		}
+		if got := fmt.Sprint(arriving); got != want {
+			t.Errorf("policy of %s: arriving: %s, want %s", port, got, want)
+		}
+	}
+}
+
+// A tenant's own server keeps a default resolver address; a router or localport does not, nor other tenants.
 func TestResolversLeftToWorkloads(t *testing.T) {
 	x := newTenants(t, func(o *Config) { o.Resolvers = defaultResolvers })
 	const red, blue = 10, 20
@@ -263,8 +284,7 @@ func TestResolversLeftToWorkloads(t *testing.T) {
 	}
 }
 
-// The reason is the same in whatever order the guests of a network come, or it would be logged
-// again.
+// The guests' order does not change the reason, which would be logged again.
 func TestWhyWithoutResolver(t *testing.T) {
 	reasons := map[string]bool{}
 	for _, order := range [][]byte{{1, 2, 3, 4, 5, 6}, {6, 5, 4, 3, 2, 1}, {5, 1, 6, 3, 3, 2, 4, 1}} {

@@ -11,15 +11,11 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/ports"
 )
 
-// Without OVN in the switch a guest is an interface of the bridge.
-
-// deadVLAN is the tag of a port that Neutron's agent has not bound, or has cut off (neutron-lib,
-// DEAD_VLAN_TAG). Other ports have the VLAN of their network on this node.
+// deadVLAN tags ports that Neutron's agent has not bound, or cut off (neutron-lib, DEAD_VLAN_TAG).
 const deadVLAN = 4095
 
-// local returns the guest of an interface. It reports whether the interface is served: it has the name of a
-// logical port and no agent of Neutron's owns it; with placement neutron the agent has bound it; with
-// databases they have its port.
+// local returns an interface's guest without OVN's flows. Neutron's agent must have bound it with placement neutron,
+// and databases must have its port.
 func (b Book) local(i *vswitch.Interface) (g Guest, ok bool) {
 	if i.OFPort == 0 || i.IfaceID == "" || i.Tag == deadVLAN || isService(i) {
 		return g, false
@@ -37,7 +33,7 @@ func (b Book) local(i *vswitch.Interface) (g Guest, ok bool) {
 	return g, b.rules.Serves(g.Port)
 }
 
-// AttachedMAC returns the source address that Neutron's agent lets the port of an interface have.
+// AttachedMAC returns the source MAC that Neutron's agent allows.
 func AttachedMAC(i *vswitch.Interface) (mac [6]byte, ok bool) {
 	parsed, err := net.ParseMAC(i.AttachedMAC)
 	if err != nil || len(parsed) != len(mac) {
@@ -46,13 +42,11 @@ func AttachedMAC(i *vswitch.Interface) (mac [6]byte, ok bool) {
 	return [6]byte(parsed), true
 }
 
-// Serves reports whether a port of a snapshot, nil for none, may be a guest. The chassis that it is bound to
-// counts with placement ovn only.
+// Serves reports whether p, which may be nil, may be a guest. Only placement ovn needs its chassis.
 func (c *Config) Serves(p *ovn.Port) bool {
 	return p != nil && (p.Local || c.Placement != placement.OVN)
 }
 
-// allLocal is All where a guest is an interface of the bridge.
 func (b Book) allLocal(yield func(Guest) bool) {
 	if b.view == nil {
 		return
@@ -68,22 +62,19 @@ func (b Book) allLocal(yield func(Guest) bool) {
 	}
 }
 
-// isService reports whether the interface is of a DHCP agent or a router of Neutron's, whose
-// external_ids look like the external_ids of guests. The switch makes the device for these agents
-// (neutron/agent/linux/interface.py, OVSInterfaceDriver), and they name no machine.
+// isService recognises interfaces of Neutron's DHCP agents and routers. Their external_ids look like a guest's, but
+// the switch makes the device and they name no machine (neutron/agent/linux/interface.py, OVSInterfaceDriver).
 func isService(i *vswitch.Interface) bool {
 	return i.Type == "internal" && i.IfaceID != "" && i.AttachedMAC != "" && i.Machine == ""
 }
 
-// services are the networks in which such an agent has a port here, by their ids and by
-// their VLANs on this node.
+// services are networks with an agent's port, by id and local VLAN.
 type services struct {
 	ids  map[string]bool
 	tags map[uint16]bool
 }
 
-// servicesOf finds the networks where an agent may have the addresses of the metadata
-// service: no database has which agent that is.
+// Any agent's port may have the metadata addresses: no database says which.
 func servicesOf(view *ports.View) services {
 	s := services{map[string]bool{}, map[uint16]bool{}}
 	if view == nil {
@@ -99,5 +90,4 @@ func servicesOf(view *ports.View) services {
 	return s
 }
 
-// has reports whether the interface is in one of the networks.
 func (s *services) has(i *vswitch.Interface) bool { return s.ids[i.NetworkID] || s.tags[i.Tag] }

@@ -11,7 +11,6 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// ovnSender is Sender in the pipeline of OVN.
 func (b Book) ovnSender(in *openflow.PacketIn, owner *vswitch.Interface) (g Guest, ok bool) {
 	key, ok := placement.KeyOf(placement.OVN, in, owner.Localnet != "")
 	if !ok {
@@ -24,12 +23,11 @@ func (b Book) ovnSender(in *openflow.PacketIn, owner *vswitch.Interface) (g Gues
 	if g.Localnet != nil {
 		return g, g.Localnet.Name == owner.Localnet
 	}
-	// ovn-controller lags behind the switch: a number that another port has by now may carry the registers
-	// of the port before.
+	// A reused port number may carry the previous port's registers, since ovn-controller lags.
 	return g, owner.IfaceID == g.Port.Interface()
 }
 
-// ovnByKey is ByKey in the pipeline of OVN, without the interface.
+// ovnByKey does not set Interface.
 func (b Book) ovnByKey(k placement.Key) (g Guest, ok bool) {
 	g = Guest{Key: k, book: b}
 	if k.MAC == ([6]byte{}) {
@@ -40,7 +38,6 @@ func (b Book) ovnByKey(k placement.Key) (g Guest, ok bool) {
 	return g, g.Port != nil && g.Port.Local
 }
 
-// allOVN is All in the pipeline of OVN.
 func (b Book) allOVN(yield func(Guest) bool) {
 	interfaces := b.interfacesByName()
 	for p := range b.snapshot.Guests() {
@@ -60,8 +57,7 @@ func (b Book) allOVN(yield func(Guest) bool) {
 	}
 }
 
-// interfacesByName returns the interfaces of the bridge by the logical ports that they are of, localnet
-// ports among them. An interface without an OpenFlow port gives way to another of its name.
+// An interface with an OpenFlow port wins.
 func (b Book) interfacesByName() map[string]*vswitch.Interface {
 	all := map[string]*vswitch.Interface{}
 	if b.view == nil {
@@ -77,14 +73,13 @@ func (b Book) interfacesByName() map[string]*vswitch.Interface {
 	return all
 }
 
-// externalGuests returns the guests of an external port, one for each MAC address and localnet port, without
-// their interfaces.
+// externalGuests does not set Interface.
 func (b Book) externalGuests(p *ovn.Port) (all []Guest) {
 	localnets := p.Localnets()
 	for i := range localnets {
 		l := &localnets[i]
 		for _, mac := range p.MACs {
-			// Of two ports with one address only one counts as the sender.
+			// Of two ports with one address only one is the sender.
 			if sender, _ := b.snapshot.External(p.DatapathKey, l.Key, mac); sender == p {
 				all = append(all, Guest{Key: placement.Key{Datapath: p.DatapathKey, Port: l.Key, MAC: mac}, Port: p, Localnet: l, book: b})
 			}

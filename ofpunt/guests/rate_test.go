@@ -8,7 +8,6 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn"
 )
 
-// The Corefile comes before the switch's own meter, and that before the default.
 func TestRateLimit(t *testing.T) {
 	metered := func(rate, burst uint32) *ovn.Network {
 		return &ovn.Network{DNSMeter: ovn.Meter{Rate: rate, Burst: burst}}

@@ -13,8 +13,7 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// The registers and the interface of a packet have to agree on one guest. A frame with a tag is of a guest only
-// where that is checked.
+// A packet's registers and interface must agree.
 func TestSender(t *testing.T) {
 	snapshot := ovntest.Snapshot(ovntest.NetworkA(2))
 	p := snapshot.PortByName("p0")
@@ -68,7 +67,7 @@ func TestSender(t *testing.T) {
 	}
 }
 
-// What comes by a localnet port is of the external port with the source address, if this chassis acts for it.
+// At a localnet port the source address names the external port, if this chassis acts for it.
 func TestSenderAtLocalnet(t *testing.T) {
 	snapshot := ovntest.External("02:00:00:00:00:11 10.0.0.2", "02:00:00:00:00:12 10.0.0.3")
 	at := vswitch.Interface{OFPort: 9, Localnet: "ln"}

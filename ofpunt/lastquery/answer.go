@@ -4,9 +4,9 @@ package lastquery
 
 import (
 	"fmt"
-	"strconv"
 	"time"
 
+	"github.com/coredns/coredns/plugin/pkg/rcode"
 	"github.com/miekg/dns"
 
 	"github.com/puntdns/puntdns/internal/control/api"
@@ -52,7 +52,7 @@ func (q *Query) Strings() []string {
 		}
 	}
 	if q.Result != metric.Resumed && q.Result != metric.Dropped {
-		all = append(all, "rcode="+rcodeOf(q.Rcode))
+		all = append(all, "rcode="+rcode.ToString(q.Rcode))
 	}
 	if q.Plugin != "" {
 		all = append(all, "plugin="+q.Plugin)
@@ -65,11 +65,4 @@ func (q *Query) Strings() []string {
 		all[i] = s[:min(maxString, len(s))]
 	}
 	return all
-}
-
-func rcodeOf(rcode int) string {
-	if text := dns.RcodeToString[rcode]; text != "" {
-		return text
-	}
-	return strconv.Itoa(rcode)
 }

@@ -49,7 +49,7 @@ func TestCodes(t *testing.T) {
 		}
 	}
 	q := Query{Name: "a.test.", Type: 65280, Rcode: 300, Took: 1234567, Arrived: time.Date(2026, 1, 2, 3, 4, 5, 6, time.FixedZone("", 3600))}
-	for _, want := range []string{"name=a.test.", "type=TYPE65280", "rcode=300", "took=1.235ms", "time=2026-01-02T02:04:05Z"} {
+	for _, want := range []string{"name=a.test.", "type=TYPE65280", "rcode=RCODE300", "took=1.235ms", "time=2026-01-02T02:04:05Z"} {
 		if all := q.Strings(); !slices.Contains(all, want) {
 			t.Errorf("%q is not in %q", want, all)
 		}

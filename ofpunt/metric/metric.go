@@ -33,12 +33,16 @@ var (
 		"Interfaces of the bridge with the name of a logical port that is no guest of this chassis; the log says why.", "bridge")
 	WithoutAddress = series.Gauge("guests_without_address",
 		"Guests that have no resolver address, as none is configured and their network has none; the log names the networks.", "bridge")
-	Kept = series.Gauge("guests_kept",
+	Retained = series.Gauge("guests_kept",
 		"Guests whose binding has vanished and that are served for the grace, as their interfaces are still there.", "bridge")
+	OpenDestinations = series.Gauge("open_destinations",
+		"Destinations that answers have opened for guests with an egress policy.", "bridge")
+	EgressOpen = series.Gauge("guests_unenforced",
+		"Guests that have an egress policy and may send to any address, as no ACL closes them.", "bridge")
 	FlowInstalls = series.Counter("flow_installs_total",
 		"Flows installed: new ones, and lost ones put back.", "bridge", "reason")
 	RateDrops = series.Counter("rate_drops_total",
-		"Packets of guests that the switch dropped by rate, as of the last beat of the lease.", "bridge")
+		"Packets of guests that the switch dropped by rate, as of the last heartbeat.", "bridge")
 	LimitRefused = series.Counter("limit_refused_total",
 		"What guests were refused by a limit of their own, by the property of it: packets over rate, queries over max_concurrent, SYNs over tcp_connections.", "bridge", "limit", "property")
 	Announcements = series.Counter("announcements_total",
@@ -57,6 +61,8 @@ var (
 		"OpenFlow errors of the switch about packet-outs, resumes and renewals, by name.", "bridge", "error")
 	CacheUnstored = series.Counter("cache_unstored_total",
 		"Answers that the plugin cache was not to store, and why: asker, lookup or share.", "server", "view", "reason")
+	HedgedQueries = series.Counter("hedged_queries_total",
+		"Queries for which a second server of forward was asked, by the server whose answer the guest has got.", "answer")
 	LeaseExpiries = series.Counter("lease_expiries_total",
 		"How often the punt has expired in the switch, as it was not renewed in time.", "bridge")
 	LeaseRenewed = series.Gauge("lease_renewed_timestamp_seconds",

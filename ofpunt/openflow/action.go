@@ -8,14 +8,13 @@ import (
 	"strings"
 )
 
-// Action is what a flow or a packet-out does to a packet. Only this package has implementations.
+// Action is an action of a flow or a packet-out, of this package only.
 type Action interface {
 	append(b []byte, v Version) []byte
 	fmt.Stringer
 }
 
-// Action types (OpenFlow 1.5.1, 7.2.6.1, ofp_action_type) and subtypes of
-// Nicira's actions (lib/ofp-actions.c of Open vSwitch).
+// Action types (OpenFlow 1.5.1, 7.2.6.1, ofp_action_type) and Nicira subtypes (OVS lib/ofp-actions.c).
 const (
 	actOutput       = 0
 	actPushVLAN     = 17
@@ -25,6 +24,7 @@ const (
 	actExperimenter = 0xffff
 
 	nxastRegMove       = 6 // up to 1.4
+	nxastNote          = 8
 	nxastResubmitTable = 14
 	nxastRegLoad2      = 33 // up to 1.4
 	nxastCT            = 35
@@ -35,50 +35,42 @@ const (
 // Output sends the packet out of a port.
 type Output struct{ Port uint32 }
 
-// Controller2 sends the packet, as a packet-in, to the connections that have
-// the controller id (NXAST_CONTROLLER2).
+// Controller2 sends the packet to the connections with ControllerID (NXAST_CONTROLLER2).
 type Controller2 struct {
 	ControllerID uint16
-	UserData     []byte // comes back in the packet-in; Open vSwitch takes less than 252 bytes
-	// Meter is the id of the meter that limits the packet-ins, 0 for none. The switch looks it
-	// up when a flow is added, and adds one with an unknown meter as if it had none.
+	UserData     []byte // in the packet-in; OVS takes less than 252 bytes
+	// Meter limits the packet-ins, 0 for none. The switch ignores a meter that is unknown when the flow is added.
 	Meter uint32
 }
 
-// Resubmit looks the packet up in another table and goes on with the next
-// action afterwards (NXAST_RESUBMIT_TABLE).
+// Resubmit runs another table (NXAST_RESUBMIT_TABLE).
 type Resubmit struct {
 	Table  uint8
-	InPort uint16 // to look it up with; 0 keeps the packet's own
+	InPort uint16 // for the lookup; 0 keeps the packet's own
 }
 
-// PushVLAN puts an empty 802.1Q tag in front.
+// PushVLAN pushes an empty 802.1Q tag.
 type PushVLAN struct{}
 
-// PopVLAN takes the outer tag away.
+// PopVLAN pops the outer tag.
 type PopVLAN struct{}
 
-// SetVLAN sets the identifier, 0 to 4095, of the outer tag.
+// SetVLAN sets the outer VLAN id, 0 to 4095.
 type SetVLAN struct{ VID uint16 }
 
-// SetField gives a field a value; with a mask, only the bits in the mask.
+// SetField sets a field, or its masked bits.
 type SetField struct{ Field Field }
 
-// Move copies Bits bits of one field, from bit SrcOfs, to another, from bit
-// DstOfs (bit 0 is the least significant). The values of the fields do not
-// matter.
+// Move copies bits from Src to Dst; bit 0 is the least significant. Field values are ignored.
 type Move struct {
 	Src, Dst       Field
 	SrcOfs, DstOfs uint16
 	Bits           uint16
 }
 
-// CT passes the packet through connection tracking in a zone (NXAST_CT),
-// without committing and without going through a table again. The zone is
-// Zone, or, if ZoneField is set, the 16 bits of that field from ZoneOfs on:
-// CT{ZoneField: Reg(13, 0)} is the zone that OVN has for a port. With NAT the
-// addresses are rewritten as for the connection's other packets, if it is one that is
-// translated. The packet must be IP.
+// CT runs an IP packet through connection tracking (NXAST_CT), without commit or recirculation. The 16 bits of
+// ZoneField from ZoneOfs are the zone if set, such as OVN's Reg(13, 0). NAT rewrites addresses as for other packets
+// of the connection.
 type CT struct {
 	Zone      uint16
 	ZoneField Field
@@ -86,7 +78,10 @@ type CT struct {
 	NAT       bool
 }
 
-// AppendActions encodes actions, for AppendPacketOut.
+// Note stores text with a flow (NXAST_NOTE), for [NoteOf].
+type Note struct{ Text string }
+
+// AppendActions encodes actions for AppendPacketOut.
 func AppendActions(b []byte, v Version, actions ...Action) []byte {
 	for _, a := range actions {
 		b = a.append(b, v)
@@ -101,8 +96,8 @@ func appendNicira(b []byte, length, subtype uint16) []byte {
 	return be.AppendUint16(b, subtype)
 }
 
-// endAction pads the action that starts at b[start] and writes its length. A length that does not fit makes
-// the message too long too, which the end of the message reports.
+// endAction pads the action at b[start:] and sets its length. An overflow also exceeds the message, which
+// endMessage reports.
 func endAction(b []byte, start int) []byte {
 	b = pad8(b, start)
 	be.PutUint16(b[start+2:], uint16(len(b)-start))
@@ -120,7 +115,6 @@ func (a Output) append(b []byte, _ Version) []byte {
 	return append(b, 0, 0, 0, 0, 0, 0)
 }
 
-// Properties of NXAST_CONTROLLER2.
 const (
 	controller2ID       = 1
 	controller2UserData = 3
@@ -131,7 +125,7 @@ func (a Controller2) append(b []byte, _ Version) []byte {
 	start := len(b)
 	b = appendNicira(b, 0, nxastController2)
 	b = append(b, 0, 0, 0, 0, 0, 0)
-	if a.ControllerID != 0 { // as Open vSwitch writes it, so that its answers compare equal
+	if a.ControllerID != 0 { // as OVS does, so that its answers compare equal
 		b = append(b, 0, controller2ID, 0, 8, byte(a.ControllerID>>8), byte(a.ControllerID), 0, 0)
 	}
 	if len(a.UserData) > 0 {
@@ -218,6 +212,13 @@ func (a CT) append(b []byte, _ Version) []byte {
 	return endAction(b, start)
 }
 
+func (a Note) append(b []byte, _ Version) []byte {
+	start := len(b)
+	b = appendNicira(b, 0, nxastNote)
+	b = append(b, a.Text...)
+	return endAction(b, start)
+}
+
 func (a Output) String() string { return "output:" + portName(a.Port) }
 
 func (a Controller2) String() string {
@@ -261,6 +262,8 @@ func bits(f Field, ofs, n uint16) string {
 func (a Move) String() string {
 	return "move:" + bits(a.Src, a.SrcOfs, a.Bits) + "->" + bits(a.Dst, a.DstOfs, a.Bits)
 }
+
+func (a Note) String() string { return fmt.Sprintf("note:%q", a.Text) }
 
 func (a CT) String() string {
 	zone := strconv.Itoa(int(a.Zone))

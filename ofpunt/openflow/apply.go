@@ -8,10 +8,8 @@ import (
 	"fmt"
 )
 
-// Apply makes all of the changes at once and in order, as one atomic bundle,
-// or none of them. If the switch refuses one, the error wraps a *SwitchError with that
-// change as its Request. If ctx ends while the switch commits, it is not known whether
-// the changes are made, and the error says so.
+// Apply makes all changes in order as an atomic bundle, or none. A *SwitchError has the refused change as Request.
+// If ctx ends during the commit, the result is unknown, as the error says.
 func (c *Conn) Apply(ctx context.Context, mods []FlowMod) error {
 	if len(mods) == 0 {
 		return nil
@@ -25,8 +23,6 @@ func (c *Conn) Apply(ctx context.Context, mods []FlowMod) error {
 		return context.Cause(ctx)
 	}
 
-	// The bundle is opened under the first transaction id, then each change
-	// has its own.
 	n := len(mods)
 	first := c.reserve(n + 4)
 	barrier, commit, discard := first+uint32(n)+1, first+uint32(n)+2, first+uint32(n)+3
@@ -47,9 +43,7 @@ func (c *Conn) Apply(ctx context.Context, mods []FlowMod) error {
 	return nil
 }
 
-// fillBundle opens the bundle, which has the number first, and adds the
-// changes. It waits until the switch has seen them: one that is refused here
-// is only left out of the bundle, which must not be committed then.
+// fillBundle returns an error for a refused change. The bundle must not be committed then.
 func (c *Conn) fillBundle(ctx context.Context, mods []FlowMod, first, barrier uint32, name func(int) string) error {
 	k := untilBarrier(first, len(mods)+2, name)
 	if err := c.begin(k); err != nil {
@@ -76,8 +70,7 @@ func (c *Conn) fillBundle(ctx context.Context, mods []FlowMod, first, barrier ui
 	return c.wait(ctx, k)
 }
 
-// commitBundle commits. The switch refuses a commit by two errors: one for the
-// change that cannot be made, then one for the commit itself.
+// commitBundle expects two errors for a refused commit: for the change, then for the commit.
 func (c *Conn) commitBundle(ctx context.Context, first, commit uint32, name func(int) string) error {
 	var refusal error
 	k := &call{
@@ -102,8 +95,7 @@ func (c *Conn) commitBundle(ctx context.Context, first, commit uint32, name func
 	return err
 }
 
-// discardBundle frees a bundle that is not to be committed. Errors are ignored: the switch
-// frees idle bundles by itself.
+// discardBundle ignores errors: the switch frees idle bundles.
 func (c *Conn) discardBundle(ctx context.Context, first, discard uint32) {
 	k := &call{
 		first:   discard,

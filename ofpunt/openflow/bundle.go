@@ -4,7 +4,7 @@ package openflow
 
 import "fmt"
 
-// Types of a bundle control message (OpenFlow 1.5.1, 7.3.9.2).
+// Bundle control (OpenFlow 1.5.1, 7.3.9.2).
 const (
 	bundleOpen        = 0
 	bundleCommit      = 4
@@ -15,8 +15,7 @@ const (
 	bundleFlags       = bundleAtomic | bundleOrdered
 )
 
-// appendBundle starts a bundle message: native in 1.5, ONF extension 230 in
-// 1.3.
+// appendBundle starts a bundle message: native in 1.5, ONF extension 230 in 1.3.
 func appendBundle(b []byte, v Version, typ uint8, subtype, xid, id uint32, ctrl uint16) []byte {
 	if v < V15 {
 		b = appendExperimenter(b, v, xid, experimenterONF, subtype)
@@ -34,7 +33,7 @@ func appendBundleControl(b []byte, v Version, xid, id uint32, ctrl uint16) []byt
 	return closeMessage(b, start)
 }
 
-// appendBundleAdd puts a flow mod into a bundle. Both messages have the xid.
+// Both messages have the xid.
 func appendBundleAdd(b []byte, v Version, xid, id uint32, f *FlowMod) ([]byte, error) {
 	start := len(b)
 	b = appendBundle(b, v, typeBundleAdd, onfBundleAdd, xid, id, 0)
@@ -49,7 +48,6 @@ func appendBundleAdd(b []byte, v Version, xid, id uint32, f *FlowMod) ([]byte, e
 	return b, nil
 }
 
-// decodeBundleControl returns the type of a bundle control message. It reports false for another message.
 func decodeBundleControl(msg []byte) (ctrl uint16, ok bool) {
 	switch {
 	case len(msg) >= 16 && msg[1] == typeBundleControl:

@@ -14,61 +14,50 @@ import (
 	"time"
 )
 
-// Options are the options of a connection. The zero value is usable, apart from the controller id: OVN, and
-// each connection that sets none, has 0.
+// Options configure a connection. The zero value is usable except for ControllerID: OVN has 0 too.
 type Options struct {
-	// ControllerID is the id of the Controller2 actions whose packet-ins come here.
+	// ControllerID selects the packet-ins of Controller2 actions.
 	ControllerID uint16
-	// Versions are those that may be negotiated; the protocol picks the
-	// highest that the switch has too. The default is 1.5 and 1.3.
+	// Versions to negotiate: the highest common version wins. The default is 1.5 and 1.3.
 	Versions []Version
-	// EchoInterval is the silence after which the switch is sent an echo request.
-	// The default is 5 s.
+	// EchoInterval is the silence before an echo request, by default 5 s.
 	EchoInterval time.Duration
-	// Timeout bounds the further silence after an echo request, and each write. The
-	// default is 5 s.
+	// Timeout of an echo reply, and of each write; by default 5 s.
 	Timeout time.Duration
-	// Yield has the goroutines run that have got work of a batch of messages, see
-	// [Conn.NoteDispatched]. The default is runtime.Gosched.
+	// Yield lets dispatched work run, see [Conn.NoteDispatched]. The default is runtime.Gosched.
 	Yield func()
 }
 
-// Handler has the functions for what the switch sends on its own. The reader calls them,
-// one at a time, except for SlowTask. They must not block, nor wait for a reply from the
-// switch. Those that are nil are not called.
+// Handler has optional callbacks for messages without a request. The reader calls them one at a time, except for
+// SlowTask. They must not block or wait for a reply.
 type Handler struct {
-	// PacketIn gets a packet-in, whose slices are valid during the call only.
-	PacketIn func(p *PacketIn)
-	// FlowUpdate gets the events of flow monitors.
+	// PacketIn gets a packet-in with slices valid during the call.
+	PacketIn   func(p *PacketIn)
 	FlowUpdate func(u FlowUpdate)
-	// PortStatus gets ports that are added and deleted.
 	PortStatus func(s PortStatus)
-	// SlowTask gets a task that has blocked the reader for so long that another
-	// goroutine becomes the reader. It is called on the goroutine of Serve.
+	// SlowTask gets a task that blocks the reader, which is then replaced. The goroutine of Serve calls it.
 	SlowTask func(t Task)
-	// SwitchError gets errors that belong to no request that waits, such as
-	// those about a packet-out.
+	// Go runs the next reader on another goroutine. The default starts one.
+	Go func(read func())
+	// SwitchError gets errors without a waiting request.
 	SwitchError func(e *SwitchError)
-	// Malformed gets the error about a packet-in that could not be decoded
-	// and was skipped.
+	// Malformed gets the error of a skipped packet-in.
 	Malformed func(err error)
 }
 
-// ErrQueueFull is the error of a write while the switch reads too slowly, and too much
-// is queued.
+// ErrQueueFull is the error of a write above the queue's limit.
 var ErrQueueFull = errors.New("write queue of the OpenFlow connection is full")
 
-// ErrNoEcho ends a connection whose switch gives no sign of life.
+// ErrNoEcho ends a connection without an echo reply.
 var ErrNoEcho = errors.New("no reply to an echo request")
 
-// maxQueued bounds the queue, in bytes: some 10,000 packet-outs.
+// maxQueued bounds the queue in bytes: some 10,000 packet-outs.
 const maxQueued = 4 << 20
 
-// readBuffer, in bytes, has room for at least one message of any length.
+// readBuffer, in bytes, holds any message.
 const readBuffer = 1 << 16
 
-// Conn is a connection to a bridge of Open vSwitch. Any goroutine may call its methods, except for ReadAt and
-// Then.
+// Conn is an OpenFlow connection to a bridge. It is safe for concurrent use, except for ReadAt and RunAfterRead.
 type Conn struct {
 	nc       *socket
 	version  Version
@@ -79,26 +68,26 @@ type Conn struct {
 
 	// Only the reader uses these, except for running, handed and readEnd.
 	buf         []byte
-	start, end  int       // what is not handled yet of buf
+	start, end  int       // unhandled bytes of buf
 	readAt      time.Time // when fill last filled buf, zero before Serve
-	early       [][]byte  // packet-ins that came during the handshake
-	pin         PacketIn  // the last one that was decoded
+	early       [][]byte  // packet-ins of the handshake
+	pin         PacketIn  // the last decoded
 	handler     Handler
-	nextTask    Task          // that a handler has left, nil without one
-	currentTask Task          // the last that was started
-	tasks       uint64        // how many were started
-	running     atomic.Uint64 // the number of the task that the reader runs, 0 without one
-	handed      atomic.Bool   // another goroutine has got work since the last read; see NoteDispatched
-	yield       func()        // that of Options
-	readEnd     chan error    // gets the error of the last reader
+	nextTask    Task // nil for none
+	currentTask Task
+	tasks       uint64        // tasks started
+	running     atomic.Uint64 // number of the reader's task, 0 for none
+	handed      atomic.Bool   // see NoteDispatched
+	yield       func()
+	readEnd     chan error // gets the last reader's error
 
 	// queueMu guards the fields up to drained.
 	queueMu sync.Mutex
 	queue   []byte
-	writing bool          // a goroutine writes, and will write what is queued meanwhile
-	spare   []byte        // the memory of the next queue; nil while the last batch is written
-	drained chan struct{} // closed when the queue is next empty, nil if nobody waits for that
-	wake    chan struct{} // wakes the writer
+	writing bool
+	spare   []byte        // memory of the next queue; nil during a write
+	drained chan struct{} // closed when the queue is next empty, nil without a waiter
+	wake    chan struct{}
 	writer  sync.WaitGroup
 
 	applying chan struct{} // has an element while a bundle is open
@@ -106,15 +95,13 @@ type Conn struct {
 	// mu guards the fields up to reason.
 	mu       sync.Mutex
 	calls    []*call
-	monitors map[uint32]bool // by id; ids are not used twice
-	reason   error           // of the end, nil before; to be read without mu after done
-	done     chan struct{}   // closed when reason is set
+	monitors map[uint32]bool // ids are not reused
+	reason   error           // of the end; readable without mu after done
+	done     chan struct{}
 }
 
-// NewConn makes the OpenFlow connection on nc, which it owns from then on: on an error it
-// closes nc. When it returns, the version is negotiated and the switch
-// has accepted the format and the controller id of packet-ins. If the switch refuses one,
-// the error wraps a *SwitchError. ctx alone bounds how long NewConn waits for the switch.
+// NewConn performs the handshake on nc, which it owns and closes on an error. ctx alone bounds it. If the switch
+// refuses the packet-in format or controller id, the error wraps a *SwitchError.
 func NewConn(ctx context.Context, nc net.Conn, o Options) (*Conn, error) {
 	c := &Conn{
 		nc:       newSocket(nc),
@@ -157,16 +144,16 @@ func NewConn(ctx context.Context, nc net.Conn, o Options) (*Conn, error) {
 	return c, nil
 }
 
-// Version returns the version that was negotiated.
+// Version returns the negotiated version.
 func (c *Conn) Version() Version { return c.version }
 
 // DatapathID returns the datapath id of the bridge.
 func (c *Conn) DatapathID() uint64 { return c.datapath }
 
-// NextXID returns a transaction id that is not in use, never 0.
+// NextXID returns an unused transaction id, never 0.
 func (c *Conn) NextXID() uint32 { return c.reserve(1) }
 
-// reserve returns the first of n consecutive transaction ids.
+// reserve returns the first of n consecutive ids.
 func (c *Conn) reserve(n int) uint32 {
 	for {
 		last := c.xid.Add(uint32(n))
@@ -176,15 +163,14 @@ func (c *Conn) reserve(n int) uint32 {
 	}
 }
 
-// Close ends the connection and waits for its writer. Messages that are still
-// queued are lost; after Barrier the switch has processed them. The error is nil.
+// Close ends the connection and waits for its writer. Use Barrier before to flush queued messages. The error is
+// nil.
 func (c *Conn) Close() error {
 	c.fail(fmt.Errorf("openflow: %w", net.ErrClosed))
 	c.writer.Wait()
 	return nil
 }
 
-// fail ends the connection with a reason, unless it has ended already.
 func (c *Conn) fail(reason error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -196,8 +182,7 @@ func (c *Conn) fail(reason error) {
 	c.nc.Close()
 }
 
-// next returns the next whole message of the buffer, or nil. It is valid until
-// the buffer is filled again.
+// next returns the next whole message, or nil. It is valid until the next fill.
 func (c *Conn) next() ([]byte, error) {
 	b := c.buf[c.start:c.end]
 	if len(b) < headerLen {
@@ -214,8 +199,8 @@ func (c *Conn) next() ([]byte, error) {
 	return b[:h.length:h.length], nil
 }
 
-// fillNow reads what there is into the buffer, and does not block. It reports whether that was anything. ReadAt
-// stays, as all that is written in one go is of one read for those who bound how long the reader may be busy.
+// fillNow reads without blocking and reports whether it has read anything. It keeps ReadAt, whose callers bound the
+// time until replies are written.
 func (c *Conn) fillNow() bool {
 	if !c.nc.canTry() {
 		return false
@@ -227,8 +212,7 @@ func (c *Conn) fillNow() bool {
 	return n > 0
 }
 
-// fill reads more into the buffer. After EchoInterval without bytes it sends an echo
-// request, and after Timeout it returns an error.
+// fill reads. After EchoInterval it sends an echo request, and after Timeout it returns an error.
 func (c *Conn) fill() error {
 	c.end = copy(c.buf, c.buf[c.start:c.end])
 	c.start = 0
@@ -256,9 +240,7 @@ func (c *Conn) fill() error {
 	}
 }
 
-// writeEcho writes an echo request or reply. If the queue is full, it is left out: other
-// messages show the switch that we are alive. If the switch does not read them, the writer
-// ends the connection at its timeout.
+// writeEcho skips the echo if the queue is full: queued messages show that we are alive.
 func (c *Conn) writeEcho(msg []byte) error {
 	if err := c.Write(msg, Soon, false); !errors.Is(err, ErrQueueFull) {
 		return err
@@ -266,7 +248,7 @@ func (c *Conn) writeEcho(msg []byte) error {
 	return nil
 }
 
-// dispatch handles one message. An error ends the connection.
+// An error of dispatch ends the connection.
 func (c *Conn) dispatch(msg []byte, h *Handler) error {
 	hd, err := parseHeader(msg)
 	if err != nil {
@@ -276,7 +258,7 @@ func (c *Conn) dispatch(msg []byte, h *Handler) error {
 		return malformed("message of type %d in %v, not %v", hd.typ, hd.version, c.version)
 	}
 	if hd.typ != typeExperimenter {
-		c.NoteDispatched() // a reply or an event is for another goroutine
+		c.NoteDispatched() // replies and events are for other goroutines
 	}
 	switch hd.typ {
 	case typeExperimenter:
@@ -295,7 +277,6 @@ func (c *Conn) dispatch(msg []byte, h *Handler) error {
 	return nil
 }
 
-// switchError passes an error to the request that it is about, or to the handler.
 func (c *Conn) switchError(msg []byte, h *Handler) error {
 	e, err := decodeError(msg)
 	if err != nil {
@@ -307,8 +288,7 @@ func (c *Conn) switchError(msg []byte, h *Handler) error {
 	return nil
 }
 
-// multipartReply passes the events of a flow monitor to the handler, and the reply to the
-// request that waits for it. Such events come as multipart replies too, without a request.
+// Flow monitor events are multipart replies without a request.
 func (c *Conn) multipartReply(hd header, msg []byte, h *Handler) error {
 	typ, body, _, err := multipartBody(msg)
 	if err != nil {
@@ -368,7 +348,7 @@ func (c *Conn) flowUpdates(hd header, body []byte, h *Handler) error {
 	}
 	return decodeFlowUpdates(body, c.version, func(u FlowUpdate) {
 		if hd.xid != 0 && u.Event == FlowAdded {
-			u.Event = FlowInitial // a reply, which 1.3 does not tell from an update
+			u.Event = FlowInitial // 1.3 does not distinguish initial flows
 		}
 		h.FlowUpdate(u)
 	})

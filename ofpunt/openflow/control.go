@@ -7,8 +7,7 @@ import (
 	"fmt"
 )
 
-// appendHello encodes a HELLO with the bitmap of the versions that we speak,
-// none of which is above 31 (OpenFlow 1.5.1, 7.5.1).
+// appendHello encodes the bitmap of our versions, all below 32 (OpenFlow 1.5.1, 7.5.1).
 func appendHello(b []byte, xid uint32, versions []Version) []byte {
 	var bitmap uint32
 	var highest Version
@@ -23,8 +22,8 @@ func appendHello(b []byte, xid uint32, versions []Version) []byte {
 	return closeMessage(b, start)
 }
 
-// decodeHello returns the bitmap of the versions that the peer speaks. A HELLO
-// without one stands for its version and all below.
+// decodeHello returns the bitmap of the peer's versions. Without a bitmap they are the HELLO's version and all
+// below.
 func decodeHello(msg []byte) (uint32, error) {
 	h, err := parseHeader(msg)
 	if err != nil {
@@ -46,7 +45,6 @@ func decodeHello(msg []byte) (uint32, error) {
 	return 1<<(h.version+1) - 1, nil
 }
 
-// negotiate returns the highest version that both sides speak.
 func negotiate(ours []Version, theirs uint32) (Version, error) {
 	var best Version
 	for _, v := range ours {
@@ -60,13 +58,12 @@ func negotiate(ours []Version, theirs uint32) (Version, error) {
 	return best, nil
 }
 
-// versionError says that both sides have no common version. It is errors.ErrUnsupported.
+// versionError is errors.ErrUnsupported.
 type versionError struct {
 	ours   []Version
-	theirs uint32 // bits by version
+	theirs uint32
 }
 
-// Error implements error.
 func (e versionError) Error() string {
 	var theirs []Version
 	for v := range Version(32) {
@@ -77,22 +74,17 @@ func (e versionError) Error() string {
 	return fmt.Sprintf("no common OpenFlow version: puntdns speaks %v, the bridge speaks %v", e.ours, theirs)
 }
 
-// Is serves errors.Is.
 func (versionError) Is(target error) bool { return target == errors.ErrUnsupported }
 
-// appendEmpty encodes a message that has only a header, such as
-// BARRIER_REQUEST.
 func appendEmpty(b []byte, v Version, typ uint8, xid uint32) []byte {
 	start := len(b)
 	return closeMessage(appendHeader(b, v, typ, xid), start)
 }
 
-// appendBarrier encodes a BARRIER_REQUEST message.
 func appendBarrier(b []byte, v Version, xid uint32) []byte {
 	return appendEmpty(b, v, typeBarrier, xid)
 }
 
-// appendEchoReply answers an ECHO_REQUEST with the same payload.
 func appendEchoReply(b, request []byte) []byte {
 	start := len(b)
 	b = append(b, request...)
@@ -100,7 +92,6 @@ func appendEchoReply(b, request []byte) []byte {
 	return b
 }
 
-// decodeFeatures returns the datapath id of a FEATURES_REPLY.
 func decodeFeatures(msg []byte) (uint64, error) {
 	if len(msg) < 32 {
 		return 0, malformed("features reply of %d bytes", len(msg))
@@ -108,7 +99,6 @@ func decodeFeatures(msg []byte) (uint64, error) {
 	return be.Uint64(msg[8:]), nil
 }
 
-// decodeConfig returns the flags of a GET_CONFIG_REPLY.
 func decodeConfig(msg []byte) (flags uint16, err error) {
 	if len(msg) < 12 {
 		return 0, malformed("config reply of %d bytes", len(msg))
@@ -116,8 +106,7 @@ func decodeConfig(msg []byte) (flags uint16, err error) {
 	return be.Uint16(msg[8:]), nil
 }
 
-// appendSetConfig encodes a SET_CONFIG. The flags are for the whole bridge, so they must be the flags that
-// the bridge has.
+// flags are for the whole bridge: pass its current flags.
 func appendSetConfig(b []byte, v Version, xid uint32, flags, missSendLen uint16) []byte {
 	start := len(b)
 	b = appendHeader(b, v, typeSetConfig, xid)
@@ -126,20 +115,17 @@ func appendSetConfig(b []byte, v Version, xid uint32, flags, missSendLen uint16)
 	return closeMessage(b, start)
 }
 
-// Reasons of a packet-in as bits (OpenFlow 1.5.1, 7.4.1).
+// Packet-in reasons as bits (OpenFlow 1.5.1, 7.4.1).
 const (
 	reasonNoMatch   = 1 << 0
 	reasonAction    = 1 << 1
-	reasonActionSet = 1 << 3 // this and the next 1.4 and later
+	reasonActionSet = 1 << 3 // this and the following since 1.4
 	reasonGroup     = 1 << 4
 	reasonPacketOut = 1 << 5
 )
 
-// appendSetAsync encodes a SET_ASYNC for packet-ins that a flow has caused and for ports
-// that are added and deleted, and for no other asynchronous messages (OpenFlow
-// 1.3.5, A.3.10; 1.5.1, 7.3.10). The flow may be one of priority 0 without a
-// match, whose packet-ins have the reason "no match". What a flow monitor sends
-// does not depend on it.
+// appendSetAsync enables packet-ins, and added and deleted ports (OpenFlow 1.3.5, A.3.10; 1.5.1, 7.3.10). A flow of
+// priority 0 without a match has the reason "no match". Flow monitors are unaffected.
 func appendSetAsync(b []byte, v Version, xid uint32) []byte {
 	start := len(b)
 	b = appendHeader(b, v, typeSetAsync, xid)
@@ -151,9 +137,8 @@ func appendSetAsync(b []byte, v Version, xid uint32) []byte {
 		}
 		return closeMessage(b, start)
 	}
-	// Properties 0 and 1 are packet-ins for a secondary and for a primary or
-	// equal role, 2 and 3 port status; up to 11 follow flow removed, role
-	// status, table status and request forward in the same way.
+	// Properties 0 and 1 are packet-ins for the roles, 2 and 3 port status. Up to 11 are flow removed, role status,
+	// table status and request forward.
 	for prop := range 12 {
 		var mask uint32
 		switch {
@@ -168,7 +153,6 @@ func appendSetAsync(b []byte, v Version, xid uint32) []byte {
 	return closeMessage(b, start)
 }
 
-// appendSetPacketInFormat asks for packet-ins as NXT_PACKET_IN2.
 func appendSetPacketInFormat(b []byte, v Version, xid uint32) []byte {
 	start := len(b)
 	b = appendExperimenter(b, v, xid, experimenterNicira, nxtSetPacketInFormat)
@@ -176,8 +160,6 @@ func appendSetPacketInFormat(b []byte, v Version, xid uint32) []byte {
 	return closeMessage(b, start)
 }
 
-// appendSetControllerID sets the id that packet-ins for this connection carry
-// in their Controller2.
 func appendSetControllerID(b []byte, v Version, xid uint32, id uint16) []byte {
 	start := len(b)
 	b = appendExperimenter(b, v, xid, experimenterNicira, nxtSetControllerID)

@@ -8,16 +8,15 @@ import (
 	"fmt"
 )
 
-// Description is what a switch says of itself (OpenFlow 1.5.1, 7.3.5.1).
+// Description describes a switch (OpenFlow 1.5.1, 7.3.5.1).
 type Description struct {
 	Manufacturer, Hardware string
-	// Software is the version of Open vSwitch.
+	// Software is the OVS version.
 	Software string
 }
 
-// Lengths in an ofp_desc.
 const (
-	descLen = 256 // of each text but the serial number
+	descLen = 256 // of all but the serial number
 	descMin = 3 * descLen
 )
 
@@ -26,7 +25,6 @@ func appendDescRequest(b []byte, v Version, xid uint32) ([]byte, error) {
 	return endMessage(appendMultipart(b, v, xid, multipartDesc), start)
 }
 
-// decodeDesc reads the body of a reply.
 func decodeDesc(b []byte) (d Description, err error) {
 	if len(b) < descMin {
 		return d, malformed("switch description of %d bytes", len(b))
@@ -38,7 +36,7 @@ func decodeDesc(b []byte) (d Description, err error) {
 	return Description{text(0), text(1), text(2)}, nil
 }
 
-// Description returns what the switch says of itself.
+// Description requests the switch's description.
 func (c *Conn) Description(ctx context.Context) (Description, error) {
 	b, err := c.multipart(ctx, func(xid uint32) ([]byte, error) { return appendDescRequest(nil, c.version, xid) })
 	if err != nil {

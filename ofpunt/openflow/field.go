@@ -11,21 +11,19 @@ import (
 	"strconv"
 )
 
-// Field is one field of a match with its value and mask: an OXM or NXM TLV
-// (OpenFlow 1.5.1, 7.2.3.2; include/openvswitch/meta-flow.h). Fields are
-// comparable. The zero Field is no field.
+// Field is an OXM or NXM match field with value and mask (OpenFlow 1.5.1, 7.2.3.2;
+// include/openvswitch/meta-flow.h). Fields are comparable. The zero Field is no field.
 type Field struct {
 	class  uint16
 	id     uint8
 	masked bool
-	size   uint8  // of the value in bytes, and of the mask
+	size   uint8  // of value and mask each, in bytes
 	vendor uint32 // of class 0xffff, else 0
 	value  [16]byte
 	mask   [16]byte
-	long   string // value and mask of a field with more than 16 bytes
+	long   string // value and mask above 16 bytes
 }
 
-// OXM classes.
 const (
 	classNXM0         = 0x0000
 	classNXM1         = 0x0001
@@ -51,6 +49,7 @@ const (
 	oxmTCPDst     = 14
 	oxmUDPSrc     = 15
 	oxmUDPDst     = 16
+	oxmSCTPDst    = 18
 	oxmARPOp      = 21
 	oxmARPSPA     = 22
 	oxmARPTPA     = 23
@@ -65,6 +64,7 @@ const (
 	oxmNDSLL      = 32
 	oxmNDTLL      = 33
 	oxmTunnelID   = 38
+	oxmTCPFlags   = 42
 )
 
 // Fields of class NXM 1.
@@ -78,14 +78,14 @@ const (
 	nxmCTLabel = 108
 	nxmXXReg0  = 111 // to 114
 
-	// The original direction tuple of a tracked connection.
+	// Original direction tuple of conntrack.
 	nxmCTNWProto = 119
 	nxmCTNWDst   = 121
 	nxmCTIPv6Dst = 123
 	nxmCTTPDst   = 125
 )
 
-// vlanPresent is the bit of OXM_OF_VLAN_VID of a tagged frame.
+// vlanPresent is the bit of OXM_OF_VLAN_VID in a tagged frame.
 const vlanPresent = 0x1000
 
 func field(class uint16, id uint8, value []byte) Field {
@@ -97,103 +97,116 @@ func field(class uint16, id uint8, value []byte) Field {
 func field8(id uint8, v uint8) Field   { return field(classBasic, id, []byte{v}) }
 func field16(id uint8, v uint16) Field { return field(classBasic, id, be.AppendUint16(nil, v)) }
 
-// withMask returns the field with a mask, which is of the field's width.
 func (f Field) withMask(mask []byte) Field {
 	f.masked = true
 	copy(f.mask[:], mask)
 	return f
 }
 
-// Metadata matches the metadata field, in OVN the tunnel key of the datapath.
+// Metadata matches the metadata field, OVN's datapath tunnel key.
 func Metadata(v uint64) Field {
 	return field(classBasic, oxmMetadata, be.AppendUint64(nil, v))
 }
 
-// MetadataMasked matches the bits of the metadata field that are set in mask.
+// MetadataMasked matches masked bits of Metadata.
 func MetadataMasked(v, mask uint64) Field {
 	return Metadata(v).withMask(be.AppendUint64(nil, mask))
 }
 
-// Reg matches Nicira's 32-bit register n, from 0 to 15.
+// Reg matches Nicira's register n, 0 to 15.
 func Reg(n int, v uint32) Field {
 	return field(classNXM1, uint8(n&15), be.AppendUint32(nil, v))
 }
 
-// RegMasked matches the bits of register n that are set in mask.
+// RegMasked matches masked bits of Reg.
 func RegMasked(n int, v, mask uint32) Field {
 	return Reg(n, v).withMask(be.AppendUint32(nil, mask))
 }
 
-// PktMark matches the mark of the packet. The kernel's datapath keeps it in the socket buffer.
+// PktMark matches the packet mark, the kernel's skb mark.
 func PktMark(v uint32) Field { return field(classNXM1, nxmPktMark, be.AppendUint32(nil, v)) }
 
-// InPort matches the port that the packet came from.
+// PktMarkMasked matches masked bits of PktMark.
+func PktMarkMasked(v, mask uint32) Field { return PktMark(v).withMask(be.AppendUint32(nil, mask)) }
+
+// InPort matches the ingress port.
 func InPort(port uint32) Field {
 	return field(classBasic, oxmInPort, be.AppendUint32(nil, port))
 }
 
-// EthType matches the Ethernet type behind all VLAN tags.
+// EthType matches the EtherType after VLAN tags.
 func EthType(t uint16) Field { return field16(oxmEthType, t) }
 
-// EthSrc matches the Ethernet source address.
+// EthSrc matches the source MAC.
 func EthSrc(mac [6]byte) Field { return field(classBasic, oxmEthSrc, mac[:]) }
 
-// EthDst matches the Ethernet destination address.
+// EthDst matches the destination MAC.
 func EthDst(mac [6]byte) Field { return field(classBasic, oxmEthDst, mac[:]) }
 
-// VLANID matches frames with the given VLAN identifier, 0 to 4095, in their
-// outer tag. As the value of a SetField it changes the identifier.
+// VLANID matches, or in a SetField sets, the outer VLAN id, 0 to 4095.
 func VLANID(vid uint16) Field { return field16(oxmVLANVID, vlanPresent|vid&0xfff) }
 
-// VLANNone matches frames without a tag.
+// VLANNone matches untagged frames.
 func VLANNone() Field { return field16(oxmVLANVID, 0) }
 
-// IPProto matches the protocol of an IPv4 or IPv6 packet; it needs EthType.
+// IPProto matches the IP protocol; it needs EthType.
 func IPProto(p uint8) Field { return field8(oxmIPProto, p) }
 
-// IPv4Src matches the IPv4 source address; it needs EthType. An address that
-// is not IPv4 gives a field that the switch refuses.
+// IPv4Src matches the IPv4 source; it needs EthType. The switch refuses other addresses.
 func IPv4Src(a netip.Addr) Field { return field(classBasic, oxmIPv4Src, a.Unmap().AsSlice()) }
 
-// IPv4Dst matches the IPv4 destination address; see IPv4Src.
+// IPv4Dst is IPv4Src for the destination.
 func IPv4Dst(a netip.Addr) Field { return field(classBasic, oxmIPv4Dst, a.Unmap().AsSlice()) }
 
-// IPv6Src matches the IPv6 source address; see IPv4Src.
+// IPv6Src is IPv4Src for IPv6.
 func IPv6Src(a netip.Addr) Field { return field(classBasic, oxmIPv6Src, a.AsSlice()) }
 
-// IPv6Dst matches the IPv6 destination address; see IPv4Src.
+// IPv6Dst is IPv6Src for the destination.
 func IPv6Dst(a netip.Addr) Field { return field(classBasic, oxmIPv6Dst, a.AsSlice()) }
 
-// UDPSrc matches the UDP source port; it needs EthType and IPProto 17.
+// IPv4DstPrefix matches a prefix of IPv4Dst.
+func IPv4DstPrefix(p netip.Prefix) Field { return IPv4Dst(p.Addr()).withMask(prefixMask(p)) }
+
+// IPv6DstPrefix matches a prefix of IPv6Dst.
+func IPv6DstPrefix(p netip.Prefix) Field { return IPv6Dst(p.Addr()).withMask(prefixMask(p)) }
+
+func prefixMask(p netip.Prefix) []byte { return net.CIDRMask(p.Bits(), p.Addr().BitLen()) }
+
+// UDPSrc matches the UDP source port; it needs IPProto 17.
 func UDPSrc(port uint16) Field { return field16(oxmUDPSrc, port) }
 
-// UDPDst matches the UDP destination port; see UDPSrc.
+// UDPDst is UDPSrc for the destination.
 func UDPDst(port uint16) Field { return field16(oxmUDPDst, port) }
 
-// TCPSrc matches the TCP source port; it needs EthType and IPProto 6.
+// TCPSrc matches the TCP source port; it needs IPProto 6.
 func TCPSrc(port uint16) Field { return field16(oxmTCPSrc, port) }
 
-// TCPDst matches the TCP destination port; see TCPSrc.
+// TCPDst is TCPSrc for the destination.
 func TCPDst(port uint16) Field { return field16(oxmTCPDst, port) }
 
-// ARPOp matches the ARP operation, 1 for requests; it needs EthType 0x0806.
+// TCPFlags matches the TCP flags that are set in mask (RFC 9293, 3.1); it needs IPProto 6.
+func TCPFlags(v, mask uint16) Field {
+	return field16(oxmTCPFlags, v).withMask(be.AppendUint16(nil, mask))
+}
+
+// SCTPDst matches the SCTP destination port; it needs IPProto 132.
+func SCTPDst(port uint16) Field { return field16(oxmSCTPDst, port) }
+
+// ARPOp matches the ARP operation; it needs EthType 0x0806.
 func ARPOp(op uint16) Field { return field16(oxmARPOp, op) }
 
-// ARPSPA matches the ARP sender's IPv4 address; see ARPOp.
+// ARPSPA matches the ARP sender's IPv4 address.
 func ARPSPA(a netip.Addr) Field { return field(classBasic, oxmARPSPA, a.Unmap().AsSlice()) }
 
-// ARPTPA matches the ARP target's IPv4 address; see ARPOp.
+// ARPTPA matches the ARP target's IPv4 address.
 func ARPTPA(a netip.Addr) Field { return field(classBasic, oxmARPTPA, a.Unmap().AsSlice()) }
 
-// ICMPv6Type matches the type of an ICMPv6 message; it needs EthType and
-// IPProto 58.
+// ICMPv6Type matches the ICMPv6 type; it needs IPProto 58.
 func ICMPv6Type(t uint8) Field { return field8(oxmICMPv6Type, t) }
 
-// NDTarget matches the target of a neighbour solicitation or advertisement; it
-// needs ICMPv6Type 135 or 136.
+// NDTarget matches the neighbour discovery target; it needs ICMPv6Type 135 or 136.
 func NDTarget(a netip.Addr) Field { return field(classBasic, oxmNDTarget, a.AsSlice()) }
 
-// payload returns value and mask as they stand on the wire.
 func (f Field) payload() (value, mask []byte) {
 	if f.long != "" {
 		b := []byte(f.long)
@@ -206,8 +219,7 @@ func (f Field) payload() (value, mask []byte) {
 	return value, mask
 }
 
-// header returns the 32-bit OXM header without a mask, as actions name a
-// field.
+// header returns the unmasked OXM header, as in actions.
 func (f Field) header() uint32 {
 	return uint32(f.class)<<16 | uint32(f.id)<<9 | uint32(f.size)
 }
@@ -231,7 +243,7 @@ func (f Field) append(b []byte) []byte {
 	return append(b, mask...)
 }
 
-// parseField reads the TLV at the start of b and returns its whole length.
+// parseField returns the TLV at the start of b and its length.
 func parseField(b []byte) (Field, int, error) {
 	if len(b) < 4 {
 		return Field{}, 0, malformed("OXM header of %d bytes", len(b))
@@ -265,7 +277,7 @@ func parseField(b []byte) (Field, int, error) {
 	return f, n, nil
 }
 
-// nxmToOXM has the fields that exist in both notations with the same width.
+// nxmToOXM has fields of the same width in both notations.
 var nxmToOXM = map[[2]uint16]uint8{
 	{classNXM0, 1}: oxmEthDst, {classNXM0, 2}: oxmEthSrc, {classNXM0, 3}: oxmEthType,
 	{classNXM0, 6}: oxmIPProto, {classNXM0, 7}: oxmIPv4Src, {classNXM0, 8}: oxmIPv4Dst,
@@ -277,13 +289,11 @@ var nxmToOXM = map[[2]uint16]uint8{
 	{classNXM1, 19}: oxmIPv6Src, {classNXM1, 20}: oxmIPv6Dst, {classNXM1, 27}: oxmIPv6Label,
 	{classNXM1, 21}: oxmICMPv6Type, {classNXM1, 22}: oxmICMPv6Code,
 	{classNXM1, 23}: oxmNDTarget, {classNXM1, 24}: oxmNDSLL, {classNXM1, 25}: oxmNDTLL,
-	{classNXM1, 28}: oxmIPECN,
+	{classNXM1, 28}: oxmIPECN, {classNXM1, 34}: oxmTCPFlags,
 }
 
-// normalize appends the field in the form that stands for all of its
-// notations: registers as 32-bit ones, one number for what NXM and OXM share,
-// no mask where it is full, no bits of the value outside the mask, nothing at
-// all where the mask is empty.
+// normalize appends canonical fields: 32-bit registers, OXM numbers, no full or empty mask, no value bits outside
+// the mask.
 func (f Field) normalize(fields []Field) []Field {
 	if f.long != "" {
 		return append(fields, f)
@@ -305,7 +315,7 @@ func (f Field) normalize(fields []Field) []Field {
 			all &= f.mask[i]
 			any |= f.mask[i]
 		}
-		// A VLAN identifier with its present bit has 13 bits.
+		// 13 bits with the present bit.
 		if f.class == classBasic && f.id == oxmVLANVID && f.size == 2 && be.Uint16(f.mask[:])&0x1fff == 0x1fff {
 			all = 0xff
 		}
@@ -319,8 +329,7 @@ func (f Field) normalize(fields []Field) []Field {
 	return append(fields, f)
 }
 
-// split turns a wide register into the 32-bit ones that it is made of, the
-// first being its most significant part.
+// split returns 32-bit registers, most significant first.
 func (f Field) split(first int, fields []Field) []Field {
 	for i := range int(f.size / 4) {
 		r := Reg(first+i, be.Uint32(f.value[4*i:]))
@@ -336,15 +345,14 @@ var basicNames = [...]string{
 	oxmInPort: "in_port", oxmMetadata: "metadata", oxmEthDst: "dl_dst", oxmEthSrc: "dl_src",
 	oxmEthType: "eth_type", oxmVLANVID: "vlan_vid", oxmVLANPCP: "vlan_pcp", oxmIPECN: "ip_ecn", oxmIPProto: "ip_proto",
 	oxmIPv4Src: "nw_src", oxmIPv4Dst: "nw_dst", oxmTCPSrc: "tcp_src", oxmTCPDst: "tcp_dst",
-	oxmUDPSrc: "udp_src", oxmUDPDst: "udp_dst", oxmARPOp: "arp_op", oxmARPSPA: "arp_spa",
+	oxmUDPSrc: "udp_src", oxmUDPDst: "udp_dst", oxmSCTPDst: "sctp_dst", oxmARPOp: "arp_op", oxmARPSPA: "arp_spa",
 	oxmARPTPA: "arp_tpa", oxmARPSHA: "arp_sha", oxmARPTHA: "arp_tha", oxmIPv6Src: "ipv6_src",
 	oxmIPv6Dst: "ipv6_dst", oxmIPv6Label: "ipv6_label", oxmICMPv6Type: "icmpv6_type",
 	oxmICMPv6Code: "icmpv6_code", oxmNDTarget: "nd_target", oxmNDSLL: "nd_sll", oxmNDTLL: "nd_tll",
-	oxmTunnelID: "tun_id",
+	oxmTunnelID: "tun_id", oxmTCPFlags: "tcp_flags",
 }
 
-// Name returns the name of the field as in ovs-fields(7), or its numbers if
-// the package has no name for it.
+// Name returns the name as in ovs-fields(7), or the numbers.
 func (f Field) Name() string {
 	switch {
 	case f.class == classBasic && int(f.id) < len(basicNames) && basicNames[f.id] != "":
@@ -384,7 +392,7 @@ func (f Field) format(v []byte) string {
 			}
 		case oxmEthSrc, oxmEthDst, oxmARPSHA, oxmARPTHA, oxmNDSLL, oxmNDTLL:
 			return net.HardwareAddr(v).String()
-		case oxmInPort, oxmIPProto, oxmTCPSrc, oxmTCPDst, oxmUDPSrc, oxmUDPDst, oxmARPOp, oxmICMPv6Type, oxmICMPv6Code:
+		case oxmInPort, oxmIPProto, oxmTCPSrc, oxmTCPDst, oxmUDPSrc, oxmUDPDst, oxmSCTPDst, oxmARPOp, oxmICMPv6Type, oxmICMPv6Code:
 			var wide [8]byte
 			copy(wide[8-min(8, len(v)):], v)
 			n := be.Uint64(wide[:])

@@ -7,12 +7,11 @@ import (
 	"strings"
 )
 
-// Command says what a FlowMod does.
+// Command is the operation of a FlowMod.
 type Command uint8
 
-// Commands of a FlowMod (OpenFlow 1.5.1, 7.3.4.3). Strict ones are for the one
-// flow with the same table, match and priority; the others for every flow that
-// the match covers, whatever the priority.
+// Commands of a FlowMod (OpenFlow 1.5.1, 7.3.4.3). Strict ones select one flow by table, match and priority; others
+// all flows that the match covers.
 const (
 	Add Command = iota
 	Modify
@@ -44,26 +43,23 @@ const (
 	ResetCounts  uint16 = 1 << 2
 )
 
-// FlowMod is one change of the flow tables. All of the actions are applied at
-// once, in order; without any the packet is dropped.
+// FlowMod changes flows. Actions apply at once, in order; no actions drop the packet.
 type FlowMod struct {
 	Command     Command
-	Table       uint8 // TableAll for deletes in every table
+	Table       uint8 // TableAll deletes in every table
 	Priority    uint16
 	Cookie      uint64
-	CookieMask  uint64 // deletes and modifies only: the bits of Cookie that must be equal
+	CookieMask  uint64 // mask of Cookie, for deletes and modifies
 	IdleTimeout uint16 // in seconds; 0 is never
-	HardTimeout uint16 // in seconds; 0 is never
+	HardTimeout uint16
 	Flags       uint16
 	Match       Match
 	Actions     []Action
 }
 
-// instrApplyActions is an instruction type (OpenFlow 1.5.1, 7.2.5).
 const instrApplyActions = 4
 
-// AppendFlowMod encodes f as a FLOW_MOD message. On an error b is returned as
-// it was.
+// AppendFlowMod encodes f as a FLOW_MOD message. On an error it returns b unchanged.
 func AppendFlowMod(b []byte, v Version, xid uint32, f *FlowMod) ([]byte, error) {
 	start := len(b)
 	b = appendHeader(b, v, typeFlowMod, xid)
@@ -93,7 +89,7 @@ func AppendFlowMod(b []byte, v Version, xid uint32, f *FlowMod) ([]byte, error) 
 	return b, nil
 }
 
-// String returns the flow much as ovs-ofctl(8) writes it, for errors and logs.
+// String returns the format of ovs-ofctl(8).
 func (f FlowMod) String() string {
 	s := f.brief()
 	if f.Command == Delete || f.Command == DeleteStrict {

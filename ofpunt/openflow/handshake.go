@@ -9,13 +9,11 @@ import (
 	"time"
 )
 
-// maxEarly bounds how many packet-ins of the handshake wait for Serve.
+// maxEarly bounds the packet-ins stored for Serve.
 const maxEarly = 64
 
-// handshake negotiates the version and sets up packet-ins.
-//
-// The order matters: a connection to a bridge's management socket gets no
-// packet-in before its miss_send_len is set, so that comes last.
+// handshake sets up packet-ins. A connection to a management socket gets packet-ins once its miss_send_len is set,
+// so SET_CONFIG comes last.
 func (c *Conn) handshake(ctx context.Context, o Options) error {
 	stop := context.AfterFunc(ctx, func() { _ = c.nc.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
@@ -76,8 +74,8 @@ func (c *Conn) handshake(ctx context.Context, o Options) error {
 	return c.nc.SetDeadline(time.Time{})
 }
 
-// expect reads until a message of the type comes, with the xid unless that is
-// 0. An error message is returned as the error. Packet-ins are stored for Serve.
+// expect reads until a message of the type, with the xid unless 0. It returns an error message as error, and stores
+// packet-ins for Serve.
 func (c *Conn) expect(typ uint8, xid uint32) ([]byte, error) {
 	for {
 		msg, err := c.receive()
@@ -109,8 +107,7 @@ func (c *Conn) expect(typ uint8, xid uint32) ([]byte, error) {
 	}
 }
 
-// receive reads until there is a whole message. It uses the deadline of the handshake, and unlike fill it
-// sends no echo requests.
+// receive reads a message within the handshake's deadline, without echo requests.
 func (c *Conn) receive() ([]byte, error) {
 	for {
 		msg, err := c.next()

@@ -4,20 +4,19 @@ package openflow
 
 import (
 	"cmp"
+	"iter"
+	"net/netip"
 	"slices"
 	"strings"
 )
 
-// Match says which packets a flow is for. The zero Match matches all. Matches
-// are in a canonical form, whatever the order and the notation that they were
-// made from, so they may be compared with == and be the key of a map.
+// Match selects packets. The zero Match matches all. A Match is canonical: compare it with ==, or use it as a map
+// key.
 type Match struct {
 	oxm string // sorted, normalized TLVs
 }
 
-// NewMatch returns the match on all of the fields. It puts them into an order
-// in which prerequisites come first, as Open vSwitch demands. A field whose
-// mask is zero matches everything and is left out.
+// NewMatch sorts prerequisites first, as OVS demands, and omits fields with a zero mask.
 func NewMatch(fields ...Field) Match {
 	normal := make([]Field, 0, len(fields))
 	for _, f := range fields {
@@ -37,8 +36,7 @@ func matchOf(normal []Field) Match {
 	return Match{string(b)}
 }
 
-// rank puts the standard fields before Nicira's, since some of Nicira's depend
-// on them and none of the standard ones depends on another's.
+// Nicira's fields may depend on standard fields.
 func (f Field) rank() int {
 	if f.class == classBasic {
 		return -1
@@ -47,24 +45,24 @@ func (f Field) rank() int {
 }
 
 // Fields returns the fields in canonical order.
-func (m Match) Fields() []Field {
-	var fields []Field
-	b := []byte(m.oxm)
-	for len(b) > 0 {
-		f, n, err := parseField(b)
-		if err != nil {
-			break // cannot be: the TLVs are our own
+func (m Match) Fields() []Field { return slices.Collect(m.all()) }
+
+func (m Match) all() iter.Seq[Field] {
+	return func(yield func(Field) bool) {
+		for b := []byte(m.oxm); len(b) > 0; {
+			f, n, err := parseField(b)
+			if err != nil || !yield(f) { // our own TLVs have no errors
+				return
+			}
+			b = b[n:]
 		}
-		fields = append(fields, f)
-		b = b[n:]
 	}
-	return fields
 }
 
-// Key returns a string that is equal for equal matches. It is not for reading.
+// Key returns an opaque string, equal for equal matches.
 func (m Match) Key() string { return m.oxm }
 
-// String returns the match much as ovs-ofctl(8) writes it.
+// String returns the format of ovs-ofctl(8).
 func (m Match) String() string {
 	var s strings.Builder
 	for i, f := range m.Fields() {
@@ -76,7 +74,7 @@ func (m Match) String() string {
 	return s.String()
 }
 
-// append appends an ofp_match with its padding (OpenFlow 1.5.1, 7.2.3.1).
+// OpenFlow 1.5.1, 7.2.3.1
 func (m Match) append(b []byte) []byte {
 	start := len(b)
 	b = append(b, 0, 1) // OFPMT_OXM
@@ -85,8 +83,7 @@ func (m Match) append(b []byte) []byte {
 	return pad8(b, start)
 }
 
-// decodeOXM reads a sequence of TLVs. Fields it does not know are kept as they
-// are; only a length that cannot be right is an error.
+// decodeOXM retains unknown fields.
 func decodeOXM(b []byte) (Match, error) {
 	var fields []Field
 	for len(b) > 0 {
@@ -100,8 +97,7 @@ func decodeOXM(b []byte) (Match, error) {
 	return matchOf(fields), nil
 }
 
-// decodeMatch reads an ofp_match and returns how many bytes it takes with its
-// padding.
+// decodeMatch also returns the padded length.
 func decodeMatch(b []byte) (Match, int, error) {
 	if len(b) < 4 {
 		return Match{}, 0, malformed("match of %d bytes", len(b))
@@ -117,22 +113,32 @@ func decodeMatch(b []byte) (Match, int, error) {
 	return m, round8(length), err
 }
 
-// VLAN returns the VLAN ID that packets have to have, 0 if none or any.
+// VLAN returns the matched VLAN ID, 0 if none or any.
 func (m Match) VLAN() uint16 {
 	value, _ := m.Value(VLANID(0))
 	return uint16(value & 0xfff)
 }
 
-// InPort returns the OpenFlow port that packets have to come from, 0 if any.
+// InPort returns the matched OpenFlow port, 0 if any.
 func (m Match) InPort() uint32 {
 	value, _ := m.Value(InPort(0))
 	return uint32(value)
 }
 
-// Value returns the value that packets have to have in the field of, whose own value does not matter. It
-// reports whether there is one, without a mask and of 8 bytes at most.
+// Destination returns the unmasked IPv4 or IPv6 destination, if any.
+func (m Match) Destination() (a netip.Addr, ok bool) {
+	for f := range m.all() {
+		if f.class == classBasic && (f.id == oxmIPv4Dst || f.id == oxmIPv6Dst) && !f.masked {
+			value, _ := f.payload()
+			return netip.AddrFromSlice(value)
+		}
+	}
+	return a, false
+}
+
+// Value returns the unmasked value, of up to 8 bytes, of the field that of names, if any.
 func (m Match) Value(of Field) (value uint64, ok bool) {
-	for _, f := range m.Fields() {
+	for f := range m.all() {
 		if f.header() == of.header() && f.vendor == of.vendor && !f.masked && f.size <= 8 {
 			for _, b := range f.value[:f.size] {
 				value = value<<8 | uint64(b)

@@ -4,16 +4,15 @@ package openflow
 
 import "fmt"
 
-// MeterMod adds, modifies or deletes a meter with one band that drops what
-// exceeds a number of packets per second (OpenFlow 1.5.1, 7.3.4.5).
+// MeterMod changes a meter with one drop band in packets per second (OpenFlow 1.5.1, 7.3.4.5).
 type MeterMod struct {
 	Command Command // Add, Modify or Delete
-	ID      uint32  // 1 to 0xffff0000; for deletes meterAll too
-	Rate    uint32  // packets per second
-	Burst   uint32  // packets; 0 leaves it to the switch
+	ID      uint32  // 1 to 0xffff0000; for deletes also meterAll
+	Rate    uint32
+	Burst   uint32 // 0 is the switch's default
 }
 
-// meterAll stands for all meters in a delete.
+// meterAll deletes all meters.
 const meterAll uint32 = 0xffffffff
 
 const (
@@ -22,7 +21,6 @@ const (
 	bandDrop   = 1
 )
 
-// appendMeterMod encodes m as a METER_MOD message.
 func appendMeterMod(b []byte, v Version, xid uint32, m *MeterMod) ([]byte, error) {
 	var command uint16
 	switch m.Command {
@@ -52,7 +50,7 @@ func appendMeterMod(b []byte, v Version, xid uint32, m *MeterMod) ([]byte, error
 	return closeMessage(b, start), nil
 }
 
-// String returns the meter much as ovs-ofctl(8) writes it.
+// String returns the format of ovs-ofctl(8).
 func (m MeterMod) String() string {
 	s := fmt.Sprintf("%v meter=%d", m.Command, m.ID)
 	if m.Command == Delete {

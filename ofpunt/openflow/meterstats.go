@@ -7,19 +7,18 @@ import (
 	"fmt"
 )
 
-// MeterConfig is a meter of the switch as it was configured. Its rate is in
-// packets per second unless the switch was asked for kilobits.
+// MeterConfig is a meter's configuration, in packets or kilobits per second.
 type MeterConfig struct {
 	ID    uint32
 	Rate  uint32 // of the first band
 	Burst uint32 // of the first band
 }
 
-// MeterStats is what a meter has seen.
+// MeterStats has the counters of a meter.
 type MeterStats struct {
 	ID      uint32
-	Packets uint64 // that came to it
-	Dropped uint64 // by all its bands
+	Packets uint64 // received
+	Dropped uint64 // by all bands
 }
 
 const (
@@ -39,8 +38,7 @@ func appendMeterRequest(b []byte, v Version, xid uint32, typ uint16) ([]byte, er
 	return endMessage(b, start)
 }
 
-// decodeMeterConfigs reads the joined bodies of a reply (OpenFlow 1.3.5,
-// A.3.5.8; 1.5.1, 7.3.5.15).
+// OpenFlow 1.3.5, A.3.5.8; 1.5.1, 7.3.5.15
 func decodeMeterConfigs(b []byte) ([]MeterConfig, error) {
 	var all []MeterConfig
 	for len(b) > 0 {
@@ -61,8 +59,7 @@ func decodeMeterConfigs(b []byte) ([]MeterConfig, error) {
 	return all, nil
 }
 
-// decodeMeterStats reads the joined bodies of a reply (OpenFlow 1.3.5, A.3.5.7;
-// 1.5.1, 7.3.5.14).
+// OpenFlow 1.3.5, A.3.5.7; 1.5.1, 7.3.5.14
 func decodeMeterStats(b []byte) ([]MeterStats, error) {
 	var all []MeterStats
 	for len(b) > 0 {
@@ -83,8 +80,7 @@ func decodeMeterStats(b []byte) ([]MeterStats, error) {
 	return all, nil
 }
 
-// decodeMaxMeter reads the highest id from a reply (OpenFlow 1.3.5, A.3.5.9;
-// 1.5.1, 7.3.5.16).
+// OpenFlow 1.3.5, A.3.5.9; 1.5.1, 7.3.5.16
 func decodeMaxMeter(b []byte) (uint32, error) {
 	if len(b) < 16 {
 		return 0, malformed("meter features of %d bytes", len(b))
@@ -101,7 +97,7 @@ func (c *Conn) Meters(ctx context.Context) ([]MeterConfig, error) {
 	return decodeMeterConfigs(b)
 }
 
-// MeterStats returns the counters of all meters of the bridge.
+// MeterStats returns all meters' counters.
 func (c *Conn) MeterStats(ctx context.Context) ([]MeterStats, error) {
 	b, err := c.askMeters(ctx, multipartMeterStats)
 	if err != nil {
@@ -110,8 +106,7 @@ func (c *Conn) MeterStats(ctx context.Context) ([]MeterStats, error) {
 	return decodeMeterStats(b)
 }
 
-// MaxMeter returns the highest id that a meter of the bridge can have; 0 says
-// that its datapath has no meters.
+// MaxMeter returns the highest meter id; 0 means that the datapath has no meters.
 func (c *Conn) MaxMeter(ctx context.Context) (uint32, error) {
 	b, err := c.askMeters(ctx, multipartMeterFeatures)
 	if err != nil {

@@ -4,23 +4,20 @@ package openflow
 
 import "fmt"
 
-// FlowEvent says what happened to a flow.
+// FlowEvent is the kind of a FlowUpdate.
 type FlowEvent uint8
 
 // Events of a flow monitor.
 const (
-	// FlowInitial: the flow was there when the monitor was asked for.
+	// FlowInitial: the flow existed at the request.
 	FlowInitial FlowEvent = iota
-	// FlowAdded: another connection added the flow. If there was one with the same
-	// table, priority and match, it was replaced without a FlowRemoved.
+	// FlowAdded: another connection added the flow, or replaced an equal one without FlowRemoved.
 	FlowAdded
 	FlowRemoved
 	FlowModified
-	// FlowOwn: this connection changed flows, by the request with the XID. There are no
-	// other events of these changes.
+	// FlowOwn: this connection changed flows by request XID. No other events of these changes follow.
 	FlowOwn
-	// FlowPaused: the switch sends no events for now, since this process reads too slowly. The events of all
-	// changes meanwhile come before FlowResumed.
+	// FlowPaused: this process reads too slowly. The switch sends all events later, before FlowResumed.
 	FlowPaused
 	FlowResumed
 )
@@ -45,26 +42,23 @@ func (e FlowEvent) String() string {
 	return fmt.Sprintf("event %d", uint8(e))
 }
 
-// FlowUpdate is one event of a flow monitor. FlowOwn has the XID only,
-// FlowPaused and FlowResumed have nothing.
+// FlowUpdate is an event of a flow monitor. FlowOwn has only the XID, FlowPaused and FlowResumed nothing.
 type FlowUpdate struct {
 	Event       FlowEvent
 	XID         uint32
 	Table       uint8
-	Reason      uint16 // OFPRR_* of FlowRemoved: 0 idle timeout, 1 hard timeout, 2 delete, ...
+	Reason      uint16 // of FlowRemoved, OFPRR_*: 0 idle timeout, 1 hard timeout, 2 delete, ...
 	Priority    uint16
 	IdleTimeout uint16 // in seconds; 0 is never
-	HardTimeout uint16 // in seconds; 0 is never
+	HardTimeout uint16
 	Cookie      uint64
 	Match       Match
 }
 
-// monitorFlags ask for the flows that are there and for those added, removed
-// and modified, without instructions. They are the same in both versions.
+// initial, added, removed and modified flows, without instructions
 const monitorFlags = 1<<0 | 1<<1 | 1<<2 | 1<<3
 
-// appendFlowMonitor asks for a flow monitor on one table or TableAll: in 1.5
-// OFPMP_FLOW_MONITOR, in 1.3 ONF extension 187.
+// appendFlowMonitor uses OFPMP_FLOW_MONITOR in 1.5, ONF extension 187 in 1.3.
 func appendFlowMonitor(b []byte, v Version, xid, id uint32, table uint8) []byte {
 	start := len(b)
 	if v < V15 {
@@ -73,7 +67,7 @@ func appendFlowMonitor(b []byte, v Version, xid, id uint32, table uint8) []byte 
 		b = be.AppendUint32(b, onfFlowMonitor)
 		b = be.AppendUint32(b, id)
 		b = be.AppendUint16(b, monitorFlags)
-		b = be.AppendUint16(b, 4) // of the match without padding
+		b = be.AppendUint16(b, 4) // length of the unpadded match
 		b = be.AppendUint32(b, PortAny)
 		b = append(b, table, 0, 0, 0)
 	} else {
@@ -88,8 +82,7 @@ func appendFlowMonitor(b []byte, v Version, xid, id uint32, table uint8) []byte 
 	return closeMessage(b, start)
 }
 
-// monitorBody returns the updates in a multipart reply, or false if it is not
-// from a flow monitor.
+// monitorBody returns the updates in a flow monitor's reply.
 func monitorBody(v Version, typ uint16, body []byte) ([]byte, bool) {
 	if v >= V15 {
 		return body, typ == multipartFlowMonitor
@@ -101,8 +94,7 @@ func monitorBody(v Version, typ uint16, body []byte) ([]byte, bool) {
 	return nil, false
 }
 
-// decodeFlowUpdates calls each for every update in the body. Events that it
-// does not know are skipped.
+// decodeFlowUpdates skips unknown events.
 func decodeFlowUpdates(b []byte, v Version, each func(FlowUpdate)) error {
 	for len(b) > 0 {
 		if len(b) < 4 {
@@ -114,7 +106,7 @@ func decodeFlowUpdates(b []byte, v Version, each func(FlowUpdate)) error {
 		}
 		entry := b[:n]
 		b = b[n:]
-		if v < V15 { // ONF's extension has none for initial flows, nor for pauses
+		if v < V15 { // ONF's extension lacks initial and pause events
 			if event > 3 {
 				continue
 			}

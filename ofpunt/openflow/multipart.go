@@ -27,8 +27,7 @@ func appendMultipart(b []byte, v Version, xid uint32, typ uint16) []byte {
 	return append(b, 0, 0, 0, 0, 0, 0)
 }
 
-// multipartBody returns what follows the header of a multipart reply and
-// whether another part comes.
+// multipartBody returns the body of a multipart reply and whether another part follows.
 func multipartBody(msg []byte) (typ uint16, body []byte, more bool, err error) {
 	if len(msg) < multipartHeaderLen || msg[1] != typeMultipartReply {
 		return 0, nil, false, malformed("multipart reply of %d bytes", len(msg))
@@ -36,26 +35,24 @@ func multipartBody(msg []byte) (typ uint16, body []byte, more bool, err error) {
 	return be.Uint16(msg[8:]), msg[multipartHeaderLen:], be.Uint16(msg[10:])&multipartMore != 0, nil
 }
 
-// FlowStatsRequest says which flows to return. The zero value is for the flows of table 0; TableAll is for
-// every table.
+// FlowStatsRequest selects flows, by default all of table 0; TableAll is for every table.
 type FlowStatsRequest struct {
 	Table      uint8
 	Cookie     uint64
-	CookieMask uint64 // the bits of Cookie that must be equal
-	Match      Match  // flows that it covers
+	CookieMask uint64 // mask of Cookie
+	Match      Match  // covers the flows
 }
 
-// FlowStats is one flow of the switch.
+// FlowStats is a flow of the switch.
 type FlowStats struct {
 	Table       uint8
 	Priority    uint16
 	Cookie      uint64
 	IdleTimeout uint16 // in seconds; 0 is never
-	HardTimeout uint16 // in seconds; 0 is never
+	HardTimeout uint16
 	Flags       uint16
-	Duration    time.Duration // since it was added
-	// Idle is the time since the last packet matched, or since the flow was added if none has, in whole
-	// seconds. It is -1 with OpenFlow 1.3, which does not report it.
+	Duration    time.Duration // since added
+	// Idle is the time since the last match or the flow's begin, in whole seconds, -1 in OpenFlow 1.3.
 	Idle         time.Duration
 	Packets      uint64
 	Bytes        uint64
@@ -76,7 +73,6 @@ func appendFlowStatsRequest(b []byte, v Version, xid uint32, r *FlowStatsRequest
 	return endMessage(b, start)
 }
 
-// decodeFlowStats reads the joined bodies of a reply.
 func decodeFlowStats(b []byte, v Version) ([]FlowStats, error) {
 	var all []FlowStats
 	for len(b) > 0 {
@@ -103,7 +99,7 @@ func decodeFlowStats(b []byte, v Version) ([]FlowStats, error) {
 	return all, nil
 }
 
-// decode13 reads an ofp_flow_stats (OpenFlow 1.3.5, A.3.5.2).
+// OpenFlow 1.3.5, A.3.5.2
 func (s *FlowStats) decode13(b []byte) error {
 	if len(b) < 48 {
 		return malformed("flow statistics: entry of %d bytes", len(b))
@@ -129,7 +125,7 @@ func (s *FlowStats) decode13(b []byte) error {
 	return nil
 }
 
-// decode15 reads an ofp_flow_desc (OpenFlow 1.5.1, 7.3.5.2).
+// OpenFlow 1.5.1, 7.3.5.2
 func (s *FlowStats) decode15(b []byte) error {
 	if len(b) < 24 {
 		return malformed("flow description: entry of %d bytes", len(b))
@@ -166,8 +162,7 @@ const (
 	oxsBytes      = 5
 )
 
-// decodeOXS reads an ofp_stats and returns how many bytes it takes with its
-// padding.
+// decodeOXS returns the padded length.
 func (s *FlowStats) decodeOXS(b []byte) (int, error) {
 	if len(b) < 4 {
 		return 0, malformed("flow description: statistics of %d bytes", len(b))
@@ -209,15 +204,15 @@ func duration(sec, nsec uint32) time.Duration {
 type Port struct {
 	Number uint32
 	MAC    [6]byte
-	Name   string // up to 15 bytes: longer names come cut
+	Name   string // truncated to 15 bytes
 	// Config has bits such as PortNoReceive.
 	Config uint32
 }
 
-// Bits of Port.Config (OpenFlow 1.5.1, 7.2.1.1), which ovs-ofctl(8) calls no-receive and no-forward.
+// Bits of Port.Config (OpenFlow 1.5.1, 7.2.1.1), as of ovs-ofctl(8).
 const (
-	PortNoReceive = 1 << 2 // the switch drops what it receives from the port
-	PortNoForward = 1 << 5 // the switch drops what it would send to the port
+	PortNoReceive = 1 << 2 // drop received frames
+	PortNoForward = 1 << 5 // drop sent frames
 )
 
 func appendPortDescRequest(b []byte, v Version, xid uint32) ([]byte, error) {
@@ -230,8 +225,7 @@ func appendPortDescRequest(b []byte, v Version, xid uint32) ([]byte, error) {
 	return endMessage(b, start)
 }
 
-// decodePorts reads the joined bodies of a reply (OpenFlow 1.3.5, A.2.1;
-// 1.5.1, 7.2.1.1).
+// OpenFlow 1.3.5, A.2.1; 1.5.1, 7.2.1.1
 func decodePorts(b []byte, v Version) ([]Port, error) {
 	var ports []Port
 	for len(b) > 0 {

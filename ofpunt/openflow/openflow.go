@@ -1,27 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package openflow implements the part of OpenFlow 1.3 and 1.5, with the Nicira
-// and ONF extensions of Open vSwitch, that it takes to punt packets to a
-// process and to answer them: a codec and a connection. It knows nothing of
-// what is in the packets, nor of which flows there should be.
+// Package openflow is a codec and a connection for OpenFlow 1.3 and 1.5, with the Nicira and ONF extensions of Open
+// vSwitch (OVS). It implements what punts packets to a process and answers them. It knows neither packets nor flows.
 //
 //	        ┌─ reader ── next ─► dispatch ─┬─► Handler: packet-ins, flow and port events
 //	        │    │ fill                    └─► call: the reply to a request that waits
-//	switch ─┤    └─ flush: what handlers and tasks have queued
+//	switch ─┤    └─ flush: messages of handlers and tasks
 //	        │
 //	        └─ writer ◄─ queue ◄─ Write, and the requests
 //
-// Decoders never trust a length: each is checked against the bytes at hand
-// before it is used, unknown TLVs are skipped, and nothing is allocated in
-// proportion to a number that the peer merely claims.
+// Decoders check each length, skip unknown TLVs, and do not allocate by a number that the peer claims.
 //
 // # Goroutines and locks
 //
-// The reader is one goroutine at a time: that of NewConn for the handshake, then one that
-// Serve starts, then another one each time that a task blocks the reader for too long.
-// The goroutine of Serve watches for that. The writer is a goroutine too, but whoever finds
-// the socket idle may write in its place. Conn.queueMu guards the queue, Conn.mu the
-// requests that wait and the reason of the end; no goroutine holds both.
+// One goroutine reads at a time: NewConn's caller during the handshake, then a goroutine of Serve. Serve replaces a
+// reader that a task blocks for too long. The writer is a goroutine; callers of Write may write while the socket is
+// idle. Conn.queueMu guards the queue, Conn.mu the requests and the reason of the end. No goroutine holds both.
 package openflow
 
 import (
@@ -30,11 +24,10 @@ import (
 	"fmt"
 )
 
-// Version is an OpenFlow version, the first byte of every message.
+// Version is an OpenFlow version, the first byte of a message.
 type Version uint8
 
-// The versions that the package speaks. Open vSwitch also answers in version
-// 1.0 now and then (see SwitchError), whatever was negotiated.
+// OVS sometimes answers in version 1.0 (see SwitchError), whatever was negotiated.
 const (
 	V10 Version = 1
 	V13 Version = 4
@@ -50,7 +43,7 @@ func (v Version) String() string {
 
 // Reserved ports (OpenFlow 1.5.1, 7.2.1.2, ofp_port_no).
 const (
-	PortInPort     uint32 = 0xfffffff8 // back out of the port it came from
+	PortInPort     uint32 = 0xfffffff8 // the ingress port
 	PortTable      uint32 = 0xfffffff9 // packet-out only: through the flow tables
 	PortNormal     uint32 = 0xfffffffa
 	PortFlood      uint32 = 0xfffffffb
@@ -60,21 +53,19 @@ const (
 	PortAny        uint32 = 0xffffffff
 )
 
-// TableAll stands for every table in a delete, a statistics request or a flow
-// monitor.
+// TableAll means every table.
 const TableAll uint8 = 0xff
 
 const (
 	headerLen = 8
-	// maxMessage, in bytes, is the greatest value of the length field of a header.
+	// maximum of a header's length field
 	maxMessage = 0xffff
 
 	noBuffer = 0xffffffff
 	groupAny = 0xffffffff
 )
 
-// Message types (OpenFlow 1.5.1, 7.1.1, ofp_type). Those used here have the
-// same number in 1.3 and 1.5.
+// Message types (OpenFlow 1.5.1, 7.1.1, ofp_type), equal in 1.3 and 1.5.
 const (
 	typeHello           = 0
 	typeError           = 1
@@ -101,8 +92,7 @@ const (
 	typeBundleAdd       = 34 // 1.4 and later
 )
 
-// Experimenters and their message subtypes (include/openflow/nicira-ext.h,
-// include/openflow/openflow-1.3.h of Open vSwitch).
+// OVS include/openflow/nicira-ext.h, include/openflow/openflow-1.3.h
 const (
 	experimenterNicira = 0x00002320
 	experimenterONF    = 0x4f4e4600
@@ -118,12 +108,10 @@ const (
 	onfBundleAdd          = 2301
 )
 
-// ErrMalformed is wrapped by every error about bytes that are no valid
-// OpenFlow.
+// ErrMalformed is wrapped by errors about invalid OpenFlow.
 var ErrMalformed = errors.New("malformed OpenFlow")
 
-// ErrTooLong is wrapped by the error for a message that would exceed the 65,535
-// bytes of OpenFlow's length field.
+// ErrTooLong is wrapped by errors about messages above 65,535 bytes.
 var ErrTooLong = errors.New("OpenFlow message longer than 65535 bytes")
 
 func malformed(format string, args ...any) error {
@@ -132,7 +120,6 @@ func malformed(format string, args ...any) error {
 
 var be = binary.BigEndian
 
-// header is the fixed start of every message.
 type header struct {
 	version Version
 	typ     uint8
@@ -140,8 +127,7 @@ type header struct {
 	xid     uint32
 }
 
-// parseHeader reads the header of a message of which at least the first 8
-// bytes are in b; the rest may be missing.
+// b may have only the start of a message.
 func parseHeader(b []byte) (header, error) {
 	if len(b) < headerLen {
 		return header{}, malformed("%d bytes are too few for a header", len(b))
@@ -165,7 +151,6 @@ func appendExperimenter(b []byte, v Version, xid, experimenter, subtype uint32) 
 	return be.AppendUint32(b, subtype)
 }
 
-// endMessage writes the length of the message that starts at b[start].
 func endMessage(b []byte, start int) ([]byte, error) {
 	n := len(b) - start
 	if n > maxMessage {
@@ -175,22 +160,20 @@ func endMessage(b []byte, start int) ([]byte, error) {
 	return b, nil
 }
 
-// closeMessage is endMessage for messages whose size is known to be small.
+// closeMessage is endMessage for small messages.
 func closeMessage(b []byte, start int) []byte {
 	be.PutUint16(b[start+2:], uint16(len(b)-start))
 	return b
 }
 
-// pad8 appends zeros until what follows start is a multiple of 8 bytes.
 func pad8(b []byte, start int) []byte {
 	var zeros [8]byte
 	return append(b, zeros[:-(len(b)-start)&7]...)
 }
 
-// round8 rounds up to a multiple of 8.
 func round8(n int) int { return (n + 7) &^ 7 }
 
-// messageName returns the kind of the message that starts at b, for errors.
+// for errors
 func messageName(b []byte) string {
 	if len(b) < headerLen {
 		return "unknown request"

@@ -98,6 +98,12 @@ func TestApply(t *testing.T) {
 			{Table: 202, Priority: 1, Cookie: testCookie, Match: openflow.NewMatch(openflow.EthType(0x800)), Actions: []openflow.Action{
 				openflow.CT{ZoneField: openflow.Reg(13, 0)},
 				openflow.CT{Zone: 77, NAT: true},
+				openflow.Move{Src: openflow.IPv4Dst(netip.IPv4Unspecified()), Dst: openflow.IPv4Dst(netip.IPv4Unspecified()), Bits: 32},
+				openflow.Note{Text: "pypi.org."},
+				openflow.Learn{
+					Table: 9, Priority: 5, IdleTimeout: 300, Cookie: testCookie + 1, Limit: 7, Match: []openflow.Field{openflow.EthType(0x800), openflow.Reg(14, 3)},
+					Same: []openflow.Field{openflow.IPv4Src(netip.IPv4Unspecified())}, Set: openflow.PktMarkMasked(1<<31, 1<<31),
+				},
 			}},
 			{Table: 203},
 		}
@@ -109,7 +115,7 @@ func TestApply(t *testing.T) {
 			"cookie=0x70756e7400000001, table=29, priority=200,udp,reg14=0x3,metadata=0x5,nw_dst=169.254.169.254,tp_dst=53 actions=resubmit(,200)",
 			"cookie=0x70756e7400000001, table=200, hard_timeout=15, reset_counts priority=10 actions=controller(id=4242,userdata=64.6e.73,meter_id=7),resubmit(,30)",
 			"cookie=0x70756e7400000001, table=201, priority=3,reg10=0x20/0x30,dl_vlan=7 actions=pop_vlan,push_vlan:0x8100,set_field:4108->vlan_vid,set_field:0x10/0x30->reg0,set_field:0x9->reg1,move:NXM_NX_REG14[3..7]->NXM_NX_REG2[1..5],IN_PORT",
-			"cookie=0x70756e7400000001, table=202, priority=1,ip actions=ct(zone=NXM_NX_REG13[0..15]),ct(zone=77,nat)",
+			"cookie=0x70756e7400000001, table=202, priority=1,ip actions=ct(zone=NXM_NX_REG13[0..15]),ct(zone=77,nat),move:NXM_OF_IP_DST[]->NXM_OF_IP_DST[],note:70.79.70.69.2e.6f.72.67.2e.00.00.00.00.00,learn(table=9,idle_timeout=300,priority=5,cookie=0x70756e7400000002,limit=7,eth_type=0x800,reg14=0x3,NXM_OF_IP_SRC[],load:0x1->NXM_NX_PKT_MARK[31])",
 			"table=203, priority=0 actions=drop",
 		}
 		var got []string

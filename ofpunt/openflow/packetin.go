@@ -8,43 +8,41 @@ import (
 	"net/netip"
 )
 
-// PacketIn is a packet that the switch sends to a controller (NXT_PACKET_IN2,
-// include/openflow/nicira-ext.h). Its slices are parts of the message that it was
-// decoded from.
+// PacketIn is a packet from the switch (NXT_PACKET_IN2, include/openflow/nicira-ext.h). Its slices alias the
+// message.
 type PacketIn struct {
-	Data     []byte     // the frame
-	FullLen  uint32     // of the frame in bytes; more than len(Data) if it was cut
-	InPort   uint32     // 0 if the message does not tell
-	Metadata uint64     // 0 unless the pipeline has set it
-	PktMark  uint32     // 0 unless the pipeline has set it
-	Regs     [16]uint32 // 0 where the pipeline has not set it
-	Cookie   uint64     // of the flow
-	Table    uint8      // of the flow
-	Reason   uint8      // OFPR_*: 0 a flow of priority 0 without a match, 1 another, 5 a packet-out (1.5 only)
-	CT       CTTuple    // of connection tracking
-	UserData []byte     // from Controller2
+	Data     []byte // the frame
+	FullLen  uint32 // above len(Data) if truncated
+	InPort   uint32 // 0 if not in the message
+	Metadata uint64
+	PktMark  uint32
+	Regs     [16]uint32
+	Cookie   uint64 // of the flow
+	Table    uint8  // of the flow
+	Reason   uint8  // OFPR_*: 0 a flow of priority 0 without a match, 1 another flow, 5 a packet-out (1.5 only)
+	CT       CTTuple
+	UserData []byte // from Controller2
 }
 
-// CTTuple is what connection tracking says of a packet: its state, and where the first
-// packet of its connection was sent, before any translation of addresses (ovs-fields(7),
-// "Connection Tracking Fields"). All of it is zero for a packet that is not tracked.
+// CTTuple is the conntrack state, and the connection's first destination before NAT (ovs-fields(7), "Connection
+// Tracking Fields"). It is zero if untracked.
 type CTTuple struct {
 	State uint32     // bits CT*
 	Proto uint8      // IP protocol
-	Dst   netip.Addr // invalid if the message does not tell
-	Port  uint16     // destination port of UDP and TCP
+	Dst   netip.Addr // invalid if not in the message
+	Port  uint16     // of UDP and TCP
 }
 
-// Bits of the state of a tracked packet.
+// Bits of CTTuple.State.
 const (
-	CTNew         = 0x01 // of a connection that is not committed
-	CTEstablished = 0x02 // of a committed one with packets both ways
-	CTRelated     = 0x04 // about another connection, as an ICMP error is
-	CTReply       = 0x08 // in the direction against that of the first packet
-	CTInvalid     = 0x10 // of none
-	CTTracked     = 0x20 // has been through connection tracking
-	CTSrcNAT      = 0x40 // the source has been rewritten
-	CTDstNAT      = 0x80 // the destination has been rewritten
+	CTNew         = 0x01 // uncommitted connection
+	CTEstablished = 0x02 // committed connection with packets both ways
+	CTRelated     = 0x04 // about another connection, such as an ICMP error
+	CTReply       = 0x08 // reply direction
+	CTInvalid     = 0x10 // no connection
+	CTTracked     = 0x20
+	CTSrcNAT      = 0x40
+	CTDstNAT      = 0x80
 )
 
 // Properties of NXT_PACKET_IN2 (enum nx_packet_in2_prop_type).
@@ -63,15 +61,13 @@ const (
 	propertyHeaderLen = 4  // type, length
 )
 
-// isPacketIn2 reports whether msg, a whole message, is a packet-in of the only
-// format that the package decodes.
+// isPacketIn2 reports whether msg is an NXT_PACKET_IN2.
 func isPacketIn2(msg []byte) bool {
 	return len(msg) >= niciraHeaderLen && msg[1] == typeExperimenter &&
 		be.Uint32(msg[8:]) == experimenterNicira && be.Uint32(msg[12:]) == nxtPacketIn2
 }
 
-// Decode decodes a whole NXT_PACKET_IN2 message. It does not allocate; the
-// slices of p alias msg. It overwrites p, on an error too. The error wraps ErrMalformed.
+// Decode decodes a whole message without allocating. It overwrites p even on an error, which wraps ErrMalformed.
 func (p *PacketIn) Decode(msg []byte) error {
 	*p = PacketIn{}
 	h, err := parseHeader(msg)
@@ -93,8 +89,7 @@ func (p *PacketIn) Decode(msg []byte) error {
 	return nil
 }
 
-// decodeProperties reads what follows the header. Properties that are not known are
-// skipped.
+// decodeProperties skips unknown properties.
 func (p *PacketIn) decodeProperties(b []byte) error {
 	for len(b) > 0 {
 		n, ok := propertyLen(b)
@@ -116,7 +111,7 @@ func (p *PacketIn) decodeProperties(b []byte) error {
 				return badProperty(typ, v)
 			}
 			p.Table = v[0]
-		case pinCookie: // four bytes of padding come first
+		case pinCookie: // after four bytes of padding
 			if len(v) != 12 {
 				return badProperty(typ, v)
 			}
@@ -137,8 +132,7 @@ func (p *PacketIn) decodeProperties(b []byte) error {
 	return nil
 }
 
-// propertyLen returns the length in bytes of the property at the start of b, without
-// the padding behind it. It reports whether b has that many.
+// propertyLen returns the unpadded length, and whether b has that many bytes.
 func propertyLen(b []byte) (n int, ok bool) {
 	if len(b) < propertyHeaderLen {
 		return 0, false
@@ -147,7 +141,6 @@ func propertyLen(b []byte) (n int, ok bool) {
 	return n, n >= propertyHeaderLen && n <= len(b)
 }
 
-// badPropertyLen is the error where propertyLen reports false.
 func badPropertyLen(b []byte) error {
 	if len(b) < propertyHeaderLen {
 		return malformed("packet-in: property of %d bytes", len(b))
@@ -155,11 +148,10 @@ func badPropertyLen(b []byte) error {
 	return malformed("packet-in: property %d with length %d in %d bytes", be.Uint16(b), be.Uint16(b[2:]), len(b))
 }
 
-// Own copies the slices of p, which are valid during the call of the packet-in's handler only.
+// Own copies the slices, which alias the message.
 func (p *PacketIn) Own() { p.Data, p.UserData = bytes.Clone(p.Data), bytes.Clone(p.UserData) }
 
-// decodeMetadata reads the pipeline fields. It ignores masks: Open vSwitch leaves out fields that are zero,
-// and masks a half of an xreg that is zero.
+// decodeMetadata ignores masks: OVS omits zero fields, and masks a zero half of an xreg.
 func (p *PacketIn) decodeMetadata(b []byte) error {
 	for len(b) > 0 {
 		if len(b) < 4 {
@@ -192,7 +184,6 @@ func (p *PacketIn) decodeMetadata(b []byte) error {
 	return nil
 }
 
-// setBasic sets a field of class OpenFlow basic.
 func (p *PacketIn) setBasic(id uint8, v []byte) {
 	switch {
 	case id == oxmInPort && len(v) == 4:
@@ -202,7 +193,7 @@ func (p *PacketIn) setBasic(id uint8, v []byte) {
 	}
 }
 
-// setNXM1 sets a field of class NXM 1; mask is empty or as long as v.
+// mask is empty or as long as v.
 func (p *PacketIn) setNXM1(id uint8, v, mask []byte) {
 	switch {
 	case id < 16 && len(v) == 4:
@@ -226,7 +217,7 @@ func (p *PacketIn) setNXM1(id uint8, v, mask []byte) {
 	}
 }
 
-// setXReg sets two registers from one of 64 bits; mask is empty or 8 bytes.
+// mask is empty or 8 bytes.
 func (p *PacketIn) setXReg(n int, v, mask []byte) {
 	for i := range 2 {
 		if len(mask) == 8 && be.Uint32(mask[4*i:]) == 0 {
@@ -236,9 +227,8 @@ func (p *PacketIn) setXReg(n int, v, mask []byte) {
 	}
 }
 
-// AppendResume encodes the PACKET_OUT message by which the packet of p goes on in a table, with the
-// metadata, registers and mark that it had. Connection tracking has to be asked anew there: no
-// message can give a packet the state that it had.
+// AppendResume encodes the PACKET_OUT that continues the packet in a table with its metadata, registers and mark.
+// The table must repeat connection tracking: no message can restore its state.
 func (p *PacketIn) AppendResume(b []byte, v Version, xid uint32, table uint8) ([]byte, error) {
 	var room [resumeRoom]byte
 	actions := room[:0]
@@ -261,7 +251,7 @@ func (p *PacketIn) AppendResume(b []byte, v Version, xid uint32, table uint8) ([
 	return b, nil
 }
 
-// resumeRoom is enough for the actions of a resume: 18 fields and a resubmit of 16 bytes each.
+// 18 fields and a resubmit of 16 bytes each
 const resumeRoom = 19 * 16
 
 func badProperty(typ uint16, v []byte) error {

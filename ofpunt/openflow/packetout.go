@@ -4,10 +4,8 @@ package openflow
 
 import "fmt"
 
-// AppendPacketOut encodes a PACKET_OUT message: the frame in data goes through
-// the actions (see AppendActions) as if it had come from inPort, which is a
-// port or PortController. It does not allocate where b has room. On an error b
-// is returned as it was.
+// AppendPacketOut encodes a PACKET_OUT with actions of AppendActions. inPort is a port or PortController. It does
+// not allocate if b has room. On an error it returns b unchanged.
 func AppendPacketOut(b []byte, v Version, xid, inPort uint32, actions, data []byte) ([]byte, error) {
 	if n := len(actions) + len(data); n > maxMessage-packetOutRoom {
 		return b, fmt.Errorf("packet-out: %w", ErrTooLong)
@@ -17,7 +15,7 @@ func AppendPacketOut(b []byte, v Version, xid, inPort uint32, actions, data []by
 	b = be.AppendUint32(b, noBuffer)
 	if v >= V15 {
 		b = be.AppendUint16(b, uint16(len(actions)))
-		// Two bytes of padding, then a match on in_port alone, padded.
+		// Padding, then a padded match on in_port.
 		b = append(b, 0, 0, 0, 1, 0, 12, classBasic>>8, classBasic&0xff, oxmInPort<<1, 4)
 		b = be.AppendUint32(b, inPort)
 		b = append(b, 0, 0, 0, 0)
@@ -31,5 +29,5 @@ func AppendPacketOut(b []byte, v Version, xid, inPort uint32, actions, data []by
 	return closeMessage(b, start), nil
 }
 
-// packetOutRoom is more than what stands before actions and data.
+// above the length before actions and data
 const packetOutRoom = 40

@@ -2,15 +2,14 @@
 
 package openflow
 
-// PortStatus says that a port was added or deleted (OpenFlow 1.5.1, 7.4.3). It is in order with the
-// packet-ins: packet-ins of a port with the number of an earlier port come after the PortStatus of its
-// deletion.
+// PortStatus reports an added or deleted port (OpenFlow 1.5.1, 7.4.3). Packet-ins of a reused port number follow
+// the deletion's PortStatus.
 type PortStatus struct {
 	Gone bool // deleted; else added
 	Port Port
 }
 
-// Reasons of a PORT_STATUS (ofp_port_reason), and the bits of them in a SET_ASYNC.
+// ofp_port_reason, and bits in a SET_ASYNC
 const (
 	portAdded   = 0
 	portDeleted = 1
@@ -18,8 +17,7 @@ const (
 	portStatusMask = 1<<portAdded | 1<<portDeleted
 )
 
-// decodePortStatus decodes a PORT_STATUS, and reports whether a port was added or deleted:
-// other changes are ignored.
+// ok is false for other changes.
 func decodePortStatus(msg []byte, v Version) (s PortStatus, ok bool, err error) {
 	const fixed = headerLen + 8
 	if len(msg) < fixed {

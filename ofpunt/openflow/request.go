@@ -10,18 +10,16 @@ import (
 	"time"
 )
 
-// maxReply bounds the joined parts of a multipart reply, in bytes. A flow is
-// some 200 bytes.
+// maxReply bounds a joined reply in bytes. A flow has some 200.
 const maxReply = 64 << 20
 
-// sendChunk, in bytes, is how much of a bundle is encoded before it is queued.
+// bytes of a bundle to queue at once
 const sendChunk = 1 << 16
 
-// call is a request that waits for its reply, of one message or several. The reader calls
-// its functions, which report whether the call is complete.
+// call is a request that waits. The reader calls reply and refused, which report whether the call is complete.
 type call struct {
-	first, n uint32 // its transaction ids
-	monitor  bool   // it is for a flow monitor, see refused
+	first, n uint32 // transaction ids
+	monitor  bool   // for a flow monitor, see refused
 	reply    func(hd header, msg []byte) (bool, error)
 	refused  func(e *SwitchError) (bool, error)
 	result   chan error
@@ -29,7 +27,6 @@ type call struct {
 
 func (k *call) owns(xid uint32) bool { return xid-k.first < k.n }
 
-// begin registers a call for its replies. The error is the reason of the connection's end.
 func (c *Conn) begin(k *call) error {
 	k.result = make(chan error, 1)
 	c.mu.Lock()
@@ -41,7 +38,6 @@ func (c *Conn) begin(k *call) error {
 	return nil
 }
 
-// forget unregisters a call.
 func (c *Conn) forget(k *call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,11 +46,9 @@ func (c *Conn) forget(k *call) {
 	}
 }
 
-// unread is how much longer than the deadline a call waits: a process that was stopped and continues finds
-// its deadlines over, and replies that it has not read.
+// unread extends deadlines: a process that was stopped has unread replies.
 const unread = 500 * time.Millisecond
 
-// wait waits for the end of a call.
 func (c *Conn) wait(ctx context.Context, k *call) error {
 	var late <-chan time.Time
 	over := ctx.Done()
@@ -75,7 +69,6 @@ func (c *Conn) wait(ctx context.Context, k *call) error {
 	}
 }
 
-// do sends the messages of a call and waits for its end.
 func (c *Conn) do(ctx context.Context, k *call, b []byte) error {
 	if err := c.begin(k); err != nil {
 		return err
@@ -96,7 +89,6 @@ func (c *Conn) find(match func(k *call) bool) *call {
 	return nil
 }
 
-// reply passes a message to the call that waits for it, if any.
 func (c *Conn) reply(hd header, msg []byte) error {
 	k := c.find(func(k *call) bool { return k.owns(hd.xid) })
 	if k == nil {
@@ -108,12 +100,11 @@ func (c *Conn) reply(hd header, msg []byte) error {
 	return nil
 }
 
-// refused passes an error to the call that it belongs to, and reports whether there is one.
+// refused reports whether the error is of a call.
 func (c *Conn) refused(e *SwitchError) bool {
 	var k *call
 	if e.Version != c.version {
-		// Open vSwitch answers a refused flow monitor from the wrong bytes:
-		// version and xid are arbitrary.
+		// OVS answers a refused flow monitor from the wrong bytes: version and xid are arbitrary.
 		k = c.find(func(k *call) bool { return k.monitor })
 	}
 	if k == nil {
@@ -128,7 +119,7 @@ func (c *Conn) refused(e *SwitchError) bool {
 	return true
 }
 
-// finish ends a call; a second end has no effect.
+// A second end has no effect.
 func (k *call) finish(err error) {
 	select {
 	case k.result <- err:
@@ -136,11 +127,9 @@ func (k *call) finish(err error) {
 	}
 }
 
-// fails is the refused function of a call that the first error ends.
 func fails(e *SwitchError) (bool, error) { return true, e }
 
-// Barrier returns when the switch has carried out everything that was written
-// before.
+// Barrier waits until the switch has processed all earlier messages.
 func (c *Conn) Barrier(ctx context.Context) error {
 	xid := c.NextXID()
 	k := &call{first: xid, n: 1, refused: fails, reply: func(hd header, _ []byte) (bool, error) {
@@ -152,9 +141,8 @@ func (c *Conn) Barrier(ctx context.Context) error {
 	return nil
 }
 
-// untilBarrier returns a call whose last transaction id is a barrier's. It
-// ends with the first error, if any, when the barrier is reached. name says
-// what the request with the i-th id is.
+// untilBarrier returns a call that ends at the barrier, its last id, with the first error. name describes the i-th
+// request.
 func untilBarrier(first uint32, n int, name func(i int) string) *call {
 	var refusal error
 	return &call{
@@ -173,8 +161,7 @@ func untilBarrier(first uint32, n int, name func(i int) string) *call {
 	}
 }
 
-// ModMeters changes meters, in order. If one change is refused, which a
-// *SwitchError names, the others are carried out nevertheless.
+// ModMeters changes meters in order. A *SwitchError names a refused change; others are made.
 func (c *Conn) ModMeters(ctx context.Context, mods []MeterMod) error {
 	n := len(mods)
 	first := c.reserve(n + 1)
@@ -194,7 +181,7 @@ func (c *Conn) ModMeters(ctx context.Context, mods []MeterMod) error {
 	}), b)
 }
 
-// multipart sends a request and returns the joined parts of the reply.
+// multipart returns the joined parts of the reply.
 func (c *Conn) multipart(ctx context.Context, request func(xid uint32) ([]byte, error)) ([]byte, error) {
 	var joined []byte
 	xid := c.NextXID()
@@ -219,7 +206,7 @@ func (c *Conn) multipart(ctx context.Context, request func(xid uint32) ([]byte, 
 	return joined, nil
 }
 
-// FlowStats returns the flows that the request is for.
+// FlowStats returns the requested flows.
 func (c *Conn) FlowStats(ctx context.Context, r FlowStatsRequest) ([]FlowStats, error) {
 	b, err := c.multipart(ctx, func(xid uint32) ([]byte, error) {
 		return appendFlowStatsRequest(nil, c.version, xid, &r)
@@ -241,13 +228,10 @@ func (c *Conn) PortDescs(ctx context.Context) ([]Port, error) {
 	return decodePorts(b, c.version)
 }
 
-// MonitorFlows subscribes to the changes of one table, or of all with TableAll, under an
-// id that was not used before on this connection. The flows that are there come
-// as FlowInitial events before it returns; this connection's own changes come
-// as FlowOwn.
+// MonitorFlows subscribes to a table or TableAll, with an id that is new on this connection. It returns after all
+// FlowInitial events; own changes arrive as FlowOwn.
 func (c *Conn) MonitorFlows(ctx context.Context, id uint32, table uint8) error {
-	// A second use of an id makes Open vSwitch read beyond the request, so it
-	// must not see one.
+	// A reused id makes OVS read beyond the request.
 	c.mu.Lock()
 	used := c.monitors[id]
 	c.monitors[id] = true
@@ -273,7 +257,7 @@ func (c *Conn) MonitorFlows(ctx context.Context, id uint32, table uint8) error {
 			return true, refusal
 		},
 		refused: func(e *SwitchError) (bool, error) {
-			e.Request = "FLOW_MONITOR_REQUEST" // the message may repeat something else
+			e.Request = "FLOW_MONITOR_REQUEST" // the message may repeat other bytes
 			refusal = e
 			return false, nil
 		},

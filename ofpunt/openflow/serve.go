@@ -7,18 +7,17 @@ import (
 	"time"
 )
 
-// Task is work that a handler leaves to the reader, see [Conn.Then].
-type Task interface{ Run() }
+// Task is a handler's work for the reader, see [Conn.RunAfterRead]. turn identifies the task to [Conn.LeaveReader], and
+// is not 0.
+type Task interface{ Run(turn uint64) }
 
-// errReplaced is the end of a reader that was replaced by another goroutine.
 var errReplaced = errors.New("another goroutine is the reader")
 
-// taskTime is how long a task may block the reader at least; twice that at most.
+// taskTime is the minimum that a task may block the reader; the maximum is twice that.
 const taskTime = 100 * time.Millisecond
 
-// Serve reads from the switch until the connection ends, and returns why.
-// After Close the error wraps net.ErrClosed. Whatever waits for a reply
-// needs Serve to run. It may be called once.
+// Serve reads until the connection ends, and returns the reason. After Close the error wraps net.ErrClosed.
+// Requests need Serve. Call it once.
 func (c *Conn) Serve(h Handler) error {
 	c.handler = h
 	go c.read()
@@ -27,8 +26,7 @@ func (c *Conn) Serve(h Handler) error {
 	return c.reason
 }
 
-// watchReader waits for the end of the reader, and starts another one where a task blocks
-// it.
+// watchReader replaces a reader that a task blocks.
 func (c *Conn) watchReader() error {
 	tick := time.NewTicker(taskTime)
 	defer tick.Stop()
@@ -41,44 +39,54 @@ func (c *Conn) watchReader() error {
 		}
 		now := c.running.Load()
 		if now != 0 && now == before && c.running.CompareAndSwap(now, 0) {
-			// currentTask is not written before the next reader starts: the replaced one
-			// ends after the task.
+			// The replaced reader ends after the task, so only the next one writes currentTask.
 			if c.handler.SlowTask != nil {
 				c.handler.SlowTask(c.currentTask)
 			}
-			go c.read()
+			c.readElsewhere()
 		}
 		before = now
 	}
 }
 
-// ReadAt returns when the message of the calling handler or task was read, or the first message whose replies
-// leave together with its replies. Only handlers and tasks may call it. It is zero for a message that came
+// ReadAt returns when the calling handler's or task's message, or the first of its batch, was read. It is zero
 // during the handshake.
 func (c *Conn) ReadAt() time.Time { return c.readAt }
 
-// RunAfterRead has the reader run t as soon as the calling handler has returned: for work that takes less time than
-// another goroutine needs to wake up. If a task blocks, it continues while another goroutine becomes the
-// reader. Only a handler may call it.
+// RunAfterRead has the reader run t after the calling handler, for work shorter than waking a goroutine. If t
+// blocks, another goroutine becomes the reader. Only a handler may call it.
 func (c *Conn) RunAfterRead(t Task) { c.nextTask = t }
 
-// NoteDispatched says that the calling handler or task has left work to another goroutine: that runs before the
-// reader reads on behind a batch of messages. Where a batch has left nothing to others, to let them run
-// would only cost the time of Go's scheduler. Only a handler or a task may call it.
+// LeaveReader makes another goroutine the reader if the task of turn runs on the reader. The task may block
+// afterwards. Any goroutine may call it.
+func (c *Conn) LeaveReader(turn uint64) {
+	if turn != 0 && c.running.CompareAndSwap(turn, 0) {
+		c.readElsewhere()
+	}
+}
+
+func (c *Conn) readElsewhere() {
+	if c.handler.Go == nil {
+		go c.read()
+		return
+	}
+	c.handler.Go(c.read)
+}
+
+// NoteDispatched records that a handler or task has given work to another goroutine. The reader then yields after
+// the batch; without it, yielding wastes scheduler time. Only handlers and tasks may call it.
 func (c *Conn) NoteDispatched() { c.handed.Store(true) }
 
-// read is the reader.
 func (c *Conn) read() {
 	if err := c.serve(); !errors.Is(err, errReplaced) {
 		c.readEnd <- err
 	}
 }
 
-// maxReads is how often the reader reads on before it writes the queued messages. Under load the switch has
-// sent more by the time that a batch is done, and messages that come together cost the switch less.
+// maxReads bounds the reads before the reader writes. Under load more has arrived after a batch, and batched
+// messages cost the switch less.
 const maxReads = 3
 
-// serve handles messages until the connection ends or the reader is replaced.
 func (c *Conn) serve() error {
 	for messages, reads := 0, 0; ; {
 		msg, err := c.upcoming()
@@ -92,15 +100,14 @@ func (c *Conn) serve() error {
 			messages++
 			continue
 		}
-		// What was left to others need not wait, nor does a message that comes alone.
+		// Dispatched work and single messages need not wait.
 		if messages > 1 && reads < maxReads && !c.handed.Load() && c.fillNow() {
 			reads++
 			continue
 		}
 		c.flush()
 		if c.handed.Swap(false) && messages > 1 {
-			// The goroutines that got the messages run first. More come meanwhile, for
-			// one read.
+			// Dispatched work runs first. Meanwhile messages arrive for one read.
 			c.yield()
 		}
 		messages, reads = 0, 0
@@ -110,8 +117,7 @@ func (c *Conn) serve() error {
 	}
 }
 
-// upcoming returns what next does, and before that the messages that came during the
-// handshake.
+// upcoming returns the handshake's messages first.
 func (c *Conn) upcoming() ([]byte, error) {
 	if len(c.early) == 0 {
 		return c.next()
@@ -121,7 +127,6 @@ func (c *Conn) upcoming() ([]byte, error) {
 	return msg, nil
 }
 
-// handle dispatches a message and runs the task that its handler has left.
 func (c *Conn) handle(msg []byte) error {
 	if err := c.dispatch(msg, &c.handler); err != nil || c.nextTask == nil {
 		return err
@@ -132,7 +137,7 @@ func (c *Conn) handle(msg []byte) error {
 	number := c.tasks
 	c.currentTask = t
 	c.running.Store(number)
-	t.Run()
+	t.Run(number)
 	if !c.running.CompareAndSwap(number, 0) {
 		return errReplaced
 	}

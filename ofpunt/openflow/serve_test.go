@@ -18,10 +18,10 @@ import (
 // numbered is a task with the number of its message.
 type numbered struct {
 	n int
-	f func()
+	f func(turn uint64)
 }
 
-func (t numbered) Run() { t.f() }
+func (t numbered) Run(turn uint64) { t.f(turn) }
 
 // serveTasks serves a switch that sends so many packet-ins at once, and is silent
 // from then on.
@@ -47,19 +47,23 @@ func TestTasks(t *testing.T) {
 		name string
 		// what the handler says of the messages, by number.
 		duration func(n int) time.Duration
+		leaves   bool // each task leaves the reader
 		want     []string
 	}{
-		{"short", func(int) time.Duration { return 0 }, []string{
+		{"short", func(int) time.Duration { return 0 }, false, []string{
 			"0 read", "0 done", "1 read", "1 done", "2 read", "2 done",
 		}},
-		{"less than another goroutine waits for", func(int) time.Duration { return taskTime / 2 }, []string{
+		{"less than another goroutine waits for", func(int) time.Duration { return taskTime / 2 }, false, []string{
 			"0 read", "0 done", "1 read", "1 done", "2 read", "2 done",
 		}},
-		{"one is slow", func(n int) time.Duration { return time.Hour * time.Duration((n+1)%2) * time.Duration(2-n) / 2 }, []string{
-			"0 read", "0 is slow", "1 read", "1 done", "2 read", "2 done", "0 done",
+		{"one is slow", func(n int) time.Duration { return time.Hour * time.Duration((n+1)%2) * time.Duration(2-n) / 2 }, false, []string{
+			"0 read", "0 is slow", "another reader", "1 read", "1 done", "2 read", "2 done", "0 done",
 		}},
-		{"all are slow", func(n int) time.Duration { return time.Hour * time.Duration(3-n) }, []string{
-			"0 read", "0 is slow", "1 read", "1 is slow", "2 read", "2 is slow", "2 done", "1 done", "0 done",
+		{"all are slow", func(n int) time.Duration { return time.Hour * time.Duration(3-n) }, false, []string{
+			"0 read", "0 is slow", "another reader", "1 read", "1 is slow", "another reader", "2 read", "2 is slow", "another reader", "2 done", "1 done", "0 done",
+		}},
+		{"all leave the reader", func(n int) time.Duration { return time.Hour * time.Duration(3-n) }, true, []string{
+			"0 read", "another reader", "1 read", "another reader", "2 read", "another reader", "2 done", "1 done", "0 done",
 		}},
 	}
 	for _, tt := range tests {
@@ -73,10 +77,20 @@ func TestTasks(t *testing.T) {
 							calls <- fmt.Sprintf("%d read", n)
 							i := n
 							n++
-							c.RunAfterRead(numbered{i, func() {
+							c.RunAfterRead(numbered{i, func(turn uint64) {
+								if tt.leaves {
+									c.LeaveReader(turn)
+								}
 								time.Sleep(tt.duration(i))
+								if tt.leaves {
+									c.LeaveReader(turn) // it has left before
+								}
 								calls <- fmt.Sprintf("%d done", i)
 							}})
+						},
+						Go: func(read func()) {
+							calls <- "another reader"
+							go read()
 						},
 						SlowTask: func(t Task) { calls <- fmt.Sprintf("%d is slow", t.(numbered).n) },
 					}
@@ -146,7 +160,7 @@ func TestYield(t *testing.T) {
 						i := n % tt.packetIns
 						n++
 						tt.handler(c, i)
-						c.RunAfterRead(numbered{i, func() { tt.task(c, i) }})
+						c.RunAfterRead(numbered{i, func(turn uint64) { tt.task(c, i) }})
 					}})
 				}()
 				time.Sleep(time.Minute)
@@ -240,7 +254,7 @@ func TestTaskOutlivesConnection(t *testing.T) {
 		release, done := make(chan struct{}), make(chan struct{})
 		c, served := serveTasks(t, 1, func(c *Conn) Handler {
 			return Handler{PacketIn: func(*PacketIn) {
-				c.RunAfterRead(numbered{0, func() { <-release; close(done) }})
+				c.RunAfterRead(numbered{0, func(uint64) { <-release; close(done) }})
 			}}
 		})
 		time.Sleep(2 * taskTime)
@@ -273,7 +287,7 @@ func TestReadAt(t *testing.T) {
 		go func() {
 			served <- c.Serve(Handler{PacketIn: func(*PacketIn) {
 				got = append(got, c.ReadAt().Sub(began))
-				c.RunAfterRead(numbered{0, func() { time.Sleep(taskTime / 2) }})
+				c.RunAfterRead(numbered{0, func(uint64) { time.Sleep(taskTime / 2) }})
 			}})
 		}()
 		time.Sleep(4 * apart)

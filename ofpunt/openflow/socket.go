@@ -11,33 +11,29 @@ import (
 	"unsafe"
 )
 
-// socket is a connection whose reads and writes are raw system calls. Its file
-// descriptor does not block, so the scheduler need not be informed of them. The calls of
-// package net do inform it, and it wakes its monitor thread (sysmon) each time that the
-// process was idle: a quarter of the processor time of a query at 2,000 a second.
+// socket reads and writes by raw system calls on a non-blocking descriptor. Package net informs the scheduler,
+// which wakes sysmon after each idle period: a quarter of a query's CPU time at 2,000 a second.
 //
 // One goroutine may read and one write at a time.
 type socket struct {
 	net.Conn
-	raw syscall.RawConn // nil where there is no file descriptor, as with TLS
-	// in is the read that runs, and out the write. The functions are made once, as each
-	// would be an allocation.
+	raw syscall.RawConn // nil without a descriptor, as with TLS
+	// The functions are stored to avoid allocations.
 	in, out          transfer
 	read, write, try func(fd uintptr) bool
 	tryIn            func(fd uintptr) bool
 }
 
-// transfer is a system call and its result.
 type transfer struct {
 	b   []byte
-	n   int // bytes read or written
+	n   int
 	err error
 }
 
 func newSocket(nc net.Conn) *socket {
 	s := &socket{Conn: nc}
 	if sc, ok := nc.(syscall.Conn); ok {
-		s.raw, _ = sc.SyscallConn() // where it fails, package net is used
+		s.raw, _ = sc.SyscallConn() // package net is the fallback
 	}
 	s.read = func(fd uintptr) bool { return s.in.do(syscall.SYS_READ, fd) }
 	s.write = func(fd uintptr) bool { return s.out.do(syscall.SYS_WRITE, fd) }
@@ -46,8 +42,7 @@ func newSocket(nc net.Conn) *socket {
 	return s
 }
 
-// do makes one system call, as a function for syscall.RawConn. It reports false if the
-// call would block.
+// do reports false if the call would block.
 func (t *transfer) do(trap, fd uintptr) bool {
 	for {
 		n, _, errno := syscall.RawSyscall(trap, fd, uintptr(unsafe.Pointer(unsafe.SliceData(t.b))), uintptr(len(t.b)))
@@ -65,7 +60,7 @@ func (t *transfer) do(trap, fd uintptr) bool {
 	}
 }
 
-// result returns the result of the call, and resets t. err is the error of the RawConn.
+// result resets t. err is of the RawConn.
 func (t *transfer) result(what string, err error) (int, error) {
 	if err == nil && t.err != nil {
 		err = os.NewSyscallError(what, t.err)
@@ -75,7 +70,6 @@ func (t *transfer) result(what string, err error) (int, error) {
 	return n, err
 }
 
-// Read implements net.Conn.
 func (s *socket) Read(b []byte) (int, error) {
 	if s.raw == nil || len(b) == 0 {
 		return s.Conn.Read(b)
@@ -88,7 +82,6 @@ func (s *socket) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Write implements net.Conn.
 func (s *socket) Write(b []byte) (int, error) {
 	if s.raw == nil {
 		return s.Conn.Write(b)
@@ -105,19 +98,16 @@ func (s *socket) Write(b []byte) (int, error) {
 	return done, nil
 }
 
-// canTry reports whether tryWrite works on this connection.
 func (s *socket) canTry() bool { return s.raw != nil }
 
-// tryWrite writes as much as the socket takes without blocking, and returns how many bytes
-// that is. A permanent error comes with the next Write.
+// tryWrite returns the written bytes. The next Write returns a permanent error.
 func (s *socket) tryWrite(b []byte) int {
 	s.out.b = b
 	n, _ := s.out.result("write", s.raw.Write(s.try))
 	return n
 }
 
-// tryRead reads what there is without blocking, and returns how many bytes that is: 0 at the end too, which
-// comes with the next Read, as a permanent error does.
+// tryRead returns the read bytes. The next Read returns the end or a permanent error.
 func (s *socket) tryRead(b []byte) int {
 	s.in.b = b
 	n, _ := s.in.result("read", s.raw.Read(s.tryIn))

@@ -8,33 +8,26 @@ import (
 	"strings"
 )
 
-// SwitchError is an ERROR message: the switch has refused a request. Open
-// vSwitch may send it in OpenFlow 1.0 and with xid 0 when the request was one
-// for a flow monitor.
+// SwitchError is an ERROR message. For a flow monitor, OVS may send it in OpenFlow 1.0 with xid 0.
 type SwitchError struct {
 	Version Version // of the error message
 	XID     uint32
 	Type    uint16 // 0xffff if Experimenter is set, except in version 1.0
 	Code    uint16
-	// Experimenter is 0 for standard errors, else the one who defined the
-	// code.
+	// Experimenter is 0 for standard errors.
 	Experimenter uint32
-	// Request is what was refused: the text of the FlowMod if it is known,
-	// else the kind of the message, such as NXT_RESUME.
+	// Request is the text of the refused FlowMod, else the kind of message, such as SET_ASYNC.
 	Request string
-	// Data is the start of the refused request as the switch repeats it, or
-	// a text if the hello has failed.
+	// Data is the start of the request, or a text if the hello failed.
 	Data []byte
 }
 
-// Error types that need treatment of their own.
 const (
 	errorHelloFailed  = 0
 	errorExperimenter = 0xffff
 	errorNicira10     = 0xb0c2 // of version 1.0 (NXET_VENDOR)
 )
 
-// decodeError reads an ERROR message of any version.
 func decodeError(msg []byte) (*SwitchError, error) {
 	if len(msg) < 12 || msg[1] != typeError {
 		return nil, malformed("error message of %d bytes", len(msg))
@@ -67,10 +60,9 @@ func decodeError(msg []byte) (*SwitchError, error) {
 	return e, nil
 }
 
-// Name returns the name of the error in OpenFlow or Open vSwitch, such as
-// OFPBMC_BAD_PREREQ, or its numbers if the package has none.
+// Name returns the name in OpenFlow or OVS, such as OFPBMC_BAD_PREREQ, or the numbers.
 func (e *SwitchError) Name() string {
-	// The standard types above 2 mean other things in version 1.0.
+	// Standard types above 2 differ in version 1.0.
 	other := e.Version == V10 && e.Experimenter == 0 && e.Type > 2
 	if name := errorNames[errorKey{e.Experimenter, e.Type, e.Code}]; name != "" && !other {
 		return name
@@ -98,13 +90,12 @@ type errorKey struct {
 	typ, code    uint16
 }
 
-// errorNames has the errors that the messages of this package can meet
-// (OpenFlow 1.5.1, 7.5.4; include/openvswitch/ofp-errors.h of Open vSwitch).
+// OpenFlow 1.5.1, 7.5.4; OVS include/openvswitch/ofp-errors.h
 var errorNames = makeErrorNames()
 
 func makeErrorNames() map[errorKey]string {
 	names := map[errorKey]string{}
-	// Codes count from 0; a dash stands for one that has no name.
+	// A dash is a code without a name.
 	standard := func(typ uint16, prefix, codes string) {
 		for code, name := range strings.Fields(codes) {
 			if name != "-" {
@@ -174,8 +165,7 @@ func makeErrorNames() map[errorKey]string {
 		42: "NXBAC_CT_DATAPATH_SUPPORT",
 		43: "NXBMC_CT_DATAPATH_SUPPORT",
 	})
-	// What Nicira's errors are in version 1.0, in which a refused flow
-	// monitor is answered.
+	// In version 1.0, in which OVS answers a refused flow monitor.
 	add(experimenterNicira, 1, map[uint16]string{
 		512: "OFPBRC_BAD_TABLE_ID",
 		515: "NXBRC_MUST_BE_ZERO",

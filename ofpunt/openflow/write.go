@@ -10,24 +10,23 @@ import (
 	"time"
 )
 
-// When says who writes messages to the socket.
+// When selects who writes to the socket.
 type When uint8
 
 const (
-	// Soon: the writer does, in one batch with what others queue before it runs.
+	// Soon: the writer, in one batch with other messages.
 	Soon When = iota
-	// Now: the caller does if that does not block, which saves the time that the writer needs to wake up.
-	// Where many write, Soon gives larger batches.
+	// Now: the caller if it does not block, which saves waking the writer. With many callers Soon gives larger
+	// batches.
 	Now
-	// AfterHandlers: the reader does, in one batch before its next read. For handlers only.
+	// AfterHandlers: the reader, before its next read. For handlers only.
 	AfterHandlers
-	// AfterTasks: the reader does if it runs a task, in one batch before its next read; else the writer.
+	// AfterTasks: AfterHandlers while the reader runs a task, else Soon.
 	AfterTasks
 )
 
-// Write queues encoded messages, whole ones. It copies b and does not block. Messages that may be lost use
-// half of the queue only. Write returns ErrQueueFull, and queues nothing, if too much is queued already, or
-// the reason if the connection has ended.
+// Write queues a copy of whole messages without blocking. If mayBeLost they use only half of the queue. Write
+// returns ErrQueueFull and queues nothing above the limit, or the reason of the connection's end.
 func (c *Conn) Write(b []byte, when When, mayBeLost bool) error {
 	most := maxQueued
 	if mayBeLost {
@@ -41,15 +40,14 @@ func (c *Conn) Write(b []byte, when When, mayBeLost bool) error {
 		c.flush()
 	case writing, when == AfterHandlers:
 	case when == AfterTasks && c.running.Load() != 0:
-		// Checked after the push, as the task may end between the two.
+		// Checked after the push, as the task may end before.
 	default:
 		c.wakeWriter()
 	}
 	return nil
 }
 
-// push queues b unless that makes more than most bytes. It reports whether a goroutine is writing, which then
-// writes b too.
+// push queues b up to most bytes. If it reports writing, a goroutine will write b.
 func (c *Conn) push(most int, b []byte) (writing bool, err error) {
 	if err := c.Err(); err != nil {
 		return false, err
@@ -63,7 +61,7 @@ func (c *Conn) push(most int, b []byte) (writing bool, err error) {
 	return c.writing, nil
 }
 
-// flush writes the queued messages, unless another goroutine is writing.
+// flush does nothing while another goroutine is writing.
 func (c *Conn) flush() {
 	c.queueMu.Lock()
 	idle := !c.writing && len(c.queue) > 0
@@ -85,8 +83,7 @@ func (c *Conn) wakeWriter() {
 	}
 }
 
-// Err returns why the connection has ended, nil while it has not. A request that waited
-// for the switch then fails with the same.
+// Err returns the reason of the connection's end, nil before.
 func (c *Conn) Err() error {
 	select {
 	case <-c.done:
@@ -96,7 +93,7 @@ func (c *Conn) Err() error {
 	}
 }
 
-// send is Write, Soon, for callers that can block: it waits while the queue is full.
+// send is Write, Soon, that waits while the queue is full.
 func (c *Conn) send(ctx context.Context, b []byte) error {
 	for {
 		c.queueMu.Lock()
@@ -118,8 +115,7 @@ func (c *Conn) send(ctx context.Context, b []byte) error {
 	}
 }
 
-// takeBatch returns the queued messages, for the goroutine that is writing. If there is none, it returns nil,
-// and no goroutine is writing from then on.
+// takeBatch is for the writing goroutine. If the queue is empty, it returns nil and clears writing.
 func (c *Conn) takeBatch() []byte {
 	c.queueMu.Lock()
 	defer c.queueMu.Unlock()
@@ -136,8 +132,7 @@ func (c *Conn) takeBatch() []byte {
 	return batch
 }
 
-// requeue puts what was not written of a batch in front of the queue, and has its memory
-// used again.
+// requeue puts the unwritten rest in front of the queue, or recycles the memory.
 func (c *Conn) requeue(batch []byte, written int) {
 	c.queueMu.Lock()
 	defer c.queueMu.Unlock()
@@ -148,8 +143,7 @@ func (c *Conn) requeue(batch []byte, written int) {
 	c.spare = batch[:0]
 }
 
-// writeNonblocking writes as much of the queue as the socket takes without blocking, and
-// leaves the rest to the writer. The caller has set writing.
+// writeNonblocking leaves the rest to the writer. The caller has set writing.
 func (c *Conn) writeNonblocking() {
 	batch := c.takeBatch()
 	if batch == nil {
@@ -168,7 +162,6 @@ func (c *Conn) writeNonblocking() {
 
 func (c *Conn) startWriter() { c.writer.Go(c.writeLoop) }
 
-// writeLoop is the writer: it writes all that is queued, in batches.
 func (c *Conn) writeLoop() {
 	for {
 		select {
@@ -176,15 +169,14 @@ func (c *Conn) writeLoop() {
 		case <-c.done:
 			return
 		}
-		// Other goroutines that are about to queue something run first, for a larger
-		// batch.
+		// Other goroutines may queue more for a larger batch.
 		runtime.Gosched()
 		c.queueMu.Lock()
 		busy := c.writing
 		c.writing = true
 		c.queueMu.Unlock()
 		if busy {
-			continue // the goroutine that writes wakes us if it leaves something
+			continue // the writing goroutine wakes us if messages remain
 		}
 		for batch := c.takeBatch(); batch != nil; batch = c.takeBatch() {
 			if err := c.writeAll(batch); err != nil {
@@ -197,7 +189,7 @@ func (c *Conn) writeLoop() {
 	}
 }
 
-// writeAll writes b. It blocks if it has to, until the timeout.
+// writeAll blocks until the timeout if necessary.
 func (c *Conn) writeAll(b []byte) error {
 	if c.nc.canTry() {
 		if b = b[c.nc.tryWrite(b):]; len(b) == 0 {
@@ -210,8 +202,7 @@ func (c *Conn) writeAll(b []byte) error {
 	if _, err := c.nc.Write(b); err != nil {
 		return err
 	}
-	// A deadline that has passed would make later writes fail. If the connection has ended
-	// meanwhile, the reader notices.
+	// A passed deadline would fail later writes. The reader notices the connection's end.
 	_ = c.nc.SetWriteDeadline(time.Time{})
 	return nil
 }

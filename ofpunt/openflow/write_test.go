@@ -115,7 +115,7 @@ func TestWriteAfterRead(t *testing.T) {
 		// do has a handler do its n-th piece of work.
 		do func(c *Conn, n int, work func())
 	}{
-		{"tasks", AfterTasks, func(c *Conn, n int, work func()) { c.RunAfterRead(numbered{n, work}) }},
+		{"tasks", AfterTasks, func(c *Conn, n int, work func()) { c.RunAfterRead(numbered{n, func(uint64) { work() }}) }},
 		{"handlers", AfterHandlers, func(_ *Conn, _ int, work func()) { work() }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -168,10 +168,10 @@ func TestWriteAfterTasksBesideLastingTask(t *testing.T) {
 	h := Handler{PacketIn: func(*PacketIn) {
 		n++
 		if n == 1 {
-			c.RunAfterRead(numbered{1, func() { write(1) }})
+			c.RunAfterRead(numbered{1, func(uint64) { write(1) }})
 			return
 		}
-		c.RunAfterRead(numbered{2, func() {
+		c.RunAfterRead(numbered{2, func(uint64) {
 			defer close(done)
 			expectEcho(t, peer, 1)
 			write(2)

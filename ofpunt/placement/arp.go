@@ -8,22 +8,18 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 )
 
-// CheckARPTable is the table in which ovn-controller checks the senders of ARP packets (OVN's lib/lflow.h,
-// OFTABLE_CHK_IN_PORT_SEC_ND, from OVN 22.06 on). A flow for the ARP packets of a port that no other flow permits sets a
-// bit of the register of flags (logical-fields.h, MFF_LOG_FLAGS); a later table drops the packets with that bit. OVN
-// checks IP packets in the same way, but many guests send IPv6 packets that port security does not permit, and miss
-// nothing.
+// CheckARPTable is where ovn-controller checks ARP senders (OVN's lib/lflow.h, OFTABLE_CHK_IN_PORT_SEC_ND, from OVN
+// 22.06 on). A flow marks ARP packets that no other flow permits, in a register (logical-fields.h, MFF_LOG_FLAGS).
+// puntdns ignores IP checks: many guests harmlessly send forbidden IPv6 packets.
 const CheckARPTable = 74
 
 const (
-	regFlags = 10
-	// droppedARPTime is how long ago the last dropped ARP packet of a port may be.
+	regFlags       = 10
 	droppedARPTime = time.Minute
 )
 
-// DroppedARP returns how many ARP packets of each port OVN's port security has dropped since ovn-controller made its
-// flows, by the flows of CheckARPTable. It has the ports whose last dropped packet came within a minute. There are none
-// by OpenFlow 1.3, which does not report that time.
+// DroppedARP returns how many ARP packets of each port OVN's port security has dropped since ovn-controller installed
+// the flows, for ports with a drop in the last minute. OpenFlow 1.3 does not report that time: the map is empty.
 func DroppedARP(flows []openflow.FlowStats) map[Key]uint64 {
 	all := map[Key]uint64{}
 	for i := range flows {
@@ -33,7 +29,7 @@ func DroppedARP(flows []openflow.FlowStats) map[Key]uint64 {
 		port, ofPort := f.Match.Value(openflow.Reg(RegInPort, 0))
 		switch {
 		case f.Packets == 0 || f.Idle < 0 || f.Idle >= droppedARPTime:
-		case ofType && typ == ethARP && ofDatapath && ofPort && openflow.SetsBits(f.Instructions, regFlags):
+		case ofType && typ == ethARP && ofDatapath && ofPort && openflow.SetsBits(f.Instructions, regFlags, ^uint32(0)):
 			all[Key{Datapath: uint32(datapath), Port: uint32(port)}] += f.Packets
 		}
 	}

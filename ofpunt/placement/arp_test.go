@@ -11,7 +11,6 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 )
 
-// Only the flows that mark ARP packets count, of the ports whose last marked packet came within a minute.
 func TestDroppedARP(t *testing.T) {
 	const (
 		mark  = "0004002000000000001900180001150800001000000010000000000000000000" // set_field:0x1000/0x1000->reg10

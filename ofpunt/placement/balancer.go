@@ -9,29 +9,22 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 )
 
-// A load balancer of a logical switch rewrites the destination of a packet well before
-// the DNS stage (stages ls_in_pre_stateful and ls_in_lb of ovn-northd(8)), from the
-// address of a VIP to the address of a backend. Two fields may still have the original one:
-//
-//   - The original direction tuple of connection tracking. But OVN commits a connection
-//     once more in the stage ls_in_stateful as long as there was no reply in it, and
-//     after that action the tuple can't be seen. So a second query from the same port,
-//     such as AAAA beside A, has none.
-//   - Registers, where OVN keeps a VIP and its port for hairpin traffic (northd/northd.c,
-//     REG_ORIG_DIP_IPV4 up to 24.09 and REG_LB_IPV4 from 25.03 on). They are written
-//     before the packet is rewritten, and only for packets to a VIP. The port is
-//     0 where the VIP has no port: then the port of the packet does not change.
+// A load balancer rewrites a VIP to a backend (ls_in_pre_stateful and ls_in_lb of ovn-northd(8)) before the DNS
+// stage. The VIP may remain in:
+//   - The original tuple of connection tracking. But ls_in_stateful commits a connection without a reply again and
+//     hides the tuple, so a second query from the same port, such as AAAA beside A, has none.
+//   - Registers that OVN sets for hairpin traffic, only for packets to a VIP (northd/northd.c, REG_ORIG_DIP_IPV4 up
+//     to 24.09, REG_LB_IPV4 from 25.03 on). The port is 0 for a VIP without a port; the packet's port is unchanged
+//     then.
 const (
-	regVIP4Old = 1 // up to OVN 24.09; the protocol and the port of the tuple in later ones
-	regVIP4    = 4 // from OVN 25.03 on; the address of a backend in earlier ones
+	regVIP4Old = 1 // up to OVN 24.09; later protocol and port of the tuple
+	regVIP4    = 4 // from OVN 25.03 on; earlier the address of a backend
 	regVIP6    = 4 // to 7
 	regVIPPort = 2 // bits 0 to 15
 )
 
 const portMask = 0xffff
 
-// balanced returns the matches, without the asker, of the DNS queries of all guests that a
-// load balancer has rewritten.
 func (s *Service) balanced() [][]openflow.Field {
 	if s.Hijack {
 		to := openflow.RegMasked(regVIPPort, DNSPort, portMask)
@@ -43,9 +36,7 @@ func (s *Service) balanced() [][]openflow.Field {
 	return balancedTo(s.Addresses)
 }
 
-// balancedTo returns the matches of queries to resolver addresses that a load balancer has rewritten. They have
-// no IP protocol, which saves a flow for each guest and address: a load balancer on that port for another protocol
-// than UDP and TCP is unlikely.
+// balancedTo omits the IP protocol to save flows: a load balancer of SCTP on that port is unlikely.
 func balancedTo(addresses []netip.AddrPort) [][]openflow.Field {
 	var all [][]openflow.Field
 	for _, a := range addresses {
@@ -68,8 +59,7 @@ func balancedTo(addresses []netip.AddrPort) [][]openflow.Field {
 	return all
 }
 
-// Asked returns the original destination of a packet of IP protocol proto (IANA), whose
-// destination is dst in the packet-in: another one if a load balancer has rewritten it.
+// Asked returns the destination before load balancing of a packet of IP protocol proto (IANA) to dst.
 func Asked(p *openflow.PacketIn, proto uint8, dst netip.AddrPort) netip.AddrPort {
 	const relevant = openflow.CTTracked | openflow.CTDstNAT | openflow.CTReply | openflow.CTRelated | openflow.CTInvalid
 	if ct := &p.CT; ct.State&relevant == openflow.CTTracked|openflow.CTDstNAT &&
@@ -89,8 +79,8 @@ func Asked(p *openflow.PacketIn, proto uint8, dst netip.AddrPort) netip.AddrPort
 	return netip.AddrPortFrom(vip, dst.Port())
 }
 
-// vip4 returns the IPv4 address in the registers, invalid without one. No address has 0 in its first byte, so
-// a newer release has no address in the register of the older ones.
+// vip4 returns the VIP in the registers, invalid without one. No address begins with byte 0, so newer OVN has no
+// address in the older register.
 func vip4(regs *[16]uint32) (vip netip.Addr) {
 	for _, n := range [...]int{regVIP4Old, regVIP4} {
 		if v := regs[n]; v>>24 != 0 {
@@ -100,9 +90,8 @@ func vip4(regs *[16]uint32) (vip netip.Addr) {
 	return vip
 }
 
-// vip6 returns the IPv6 address in the registers, invalid without one. Without a VIP
-// the lower part may hold something else. No unicast address that can be a VIP has 0 in its
-// first 32 bits (RFC 4291, section 2.5).
+// vip6 returns the VIP in the registers, invalid without one. Lower registers may hold other data. The first 32 bits
+// of a unicast VIP are not 0 (RFC 4291, section 2.5).
 func vip6(regs *[16]uint32) (vip netip.Addr) {
 	if regs[regVIP6] == 0 {
 		return vip

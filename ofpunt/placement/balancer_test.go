@@ -32,7 +32,7 @@ func TestAsked(t *testing.T) {
 		{"the first packet, IPv6", tuple(rewritten, 17, "[fd00:96::10]:53"), [16]uint32{}, "[fd00:10::12]:5353", "[fd00:96::10]:53"},
 		{"another protocol", tuple(rewritten, 6, "10.96.0.10:53"), [16]uint32{}, "10.0.0.12:5353", "10.0.0.12:5353"},
 		{"another family", tuple(rewritten, 17, "[fd00:96::10]:53"), [16]uint32{}, "10.0.0.12:5353", "10.0.0.12:5353"},
-		// A guest's own server answers: the tuple is of who asked it.
+		// The guest's own server answers: the tuple belongs to its client.
 		{"a reply", tuple(reply, 17, "10.0.0.12:53"), [16]uint32{}, "10.0.0.11:40000", "10.0.0.11:40000"},
 		{"an error about it", tuple(rewritten|openflow.CTRelated, 17, "10.96.0.10:53"), [16]uint32{}, "10.0.0.12:53", "10.0.0.12:53"},
 		{"only the source rewritten", tuple(openflow.CTTracked|openflow.CTEstablished|openflow.CTSrcNAT, 17, "10.0.0.12:53"), [16]uint32{}, "10.0.0.12:53", "10.0.0.12:53"},

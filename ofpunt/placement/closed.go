@@ -4,31 +4,27 @@ package placement
 
 import "github.com/puntdns/puntdns/ofpunt/openflow"
 
-// A flow that drops the packets of a closed guest has no timeout. It outlives the process that has installed it,
-// and so do the entry flows that lead to it.
+// Drop flows of closed guests and the entry flows that lead to them have no timeout, and outlive the process.
 
-// ClosedGuest returns the guest whose packets a flow of a plan drops while there is no lease. It reports whether
-// the flow is such a flow.
+// ClosedGuest returns the guest whose packets a flow drops while there is no lease, if the flow is such a drop.
 func ClosedGuest(f *openflow.FlowMod) (guest Key, ok bool) {
 	role, guest := read(f)
 	return guest, role == RoleClosed
 }
 
-// OfClosed reports whether the packets of these closed guests are dropped by a flow of a plan, or get to the drop by
-// it.
+// OfClosed reports whether a flow drops the packets of these closed guests, or leads to the drop.
 func OfClosed(f *openflow.FlowMod, guests map[Key]bool) bool {
 	switch role, guest := read(f); role {
 	case RoleClosed, RoleQuery, RoleNeighbor:
 		return guests[guest]
 	default:
-		// An entry flow over IPv6 takes packets to all addresses to AddressTable.
+		// Entry flows for IPv6 lead to AddressTable for any address.
 		return f.Table == AddressTable && len(guests) > 0
 	}
 }
 
-// read is Read without the kind of the pipeline, which the match shows.
 func read(f *openflow.FlowMod) (role Role, guest Key) {
-	kind := Table // Read does not distinguish it from Neutron
+	kind := Table // Read treats Neutron alike
 	if _, ok := f.Match.Value(openflow.Metadata(0)); ok {
 		kind = OVN
 	}

@@ -10,17 +10,15 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// The flows of a closed guest drop its packets by themselves: each leads to another one of them, or back to the table of
-// the pipeline.
+// Flows of a closed guest lead only to each other or back to the pipeline.
 func TestOfClosed(t *testing.T) {
 	s := placement.Service{Neighbors: true, Addresses: []netip.AddrPort{
 		netip.MustParseAddrPort("169.254.169.254:53"), netip.MustParseAddrPort("[fd00::254]:53"),
 	}}
 	closed, open := placement.Key{Datapath: 5, Port: 1}, placement.Key{Datapath: 5, Port: 2}
 	for _, tt := range []struct {
-		name string
-		at   placement.Pipeline
-		// private is how many private flows belong to it.
+		name    string
+		at      placement.Pipeline
 		private int
 	}{
 		{"ovn", placement.Pipeline{Kind: placement.OVN, Table: 30}, 0},

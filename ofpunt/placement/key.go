@@ -3,12 +3,14 @@
 package placement
 
 import (
+	"bytes"
+	"cmp"
+
 	"github.com/puntdns/puntdns/ofpunt/frame"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 )
 
-// Registers of OVN's pipeline (ovn-architecture(7), "logical input port field";
-// OVN's include/ovn/logical-fields.h).
+// Registers of OVN's pipeline (ovn-architecture(7), "logical input port field"; OVN's include/ovn/logical-fields.h).
 const (
 	// RegInPort holds the tunnel key of the logical input port.
 	RegInPort = 14
@@ -18,19 +20,20 @@ const (
 
 // Key identifies a guest in the switch: its flows match these values.
 type Key struct {
-	// Datapath and Port are the tunnel keys of the logical switch and the logical port. Without OVN
-	// Datapath is 0, and Port is the OpenFlow port.
+	// Datapath and Port are the tunnel keys of the logical switch and port; without OVN 0 and the OpenFlow port.
 	Datapath, Port uint32
-	// MAC is the only source address that is served, zero for any. OVN checks the source address of a
-	// guest with port security. External ports share the localnet port that their packets come by, so
-	// only the source address shows which of them has sent a packet.
+	// MAC is the only served source address, zero for any: OVN's port security checks most guests. External ports
+	// share a localnet port, so only the source address identifies the sender.
 	MAC [6]byte
 }
 
-// KeyOf returns the key of the sender of a packet. atLocalnet is set if the packet came by a localnet
-// port of OVN's: then the key has the source address. KeyOf reports whether the frame has one.
-//
-// Without OVN the key of a packet has no source address, although the key of a guest may have one.
+// Compare orders keys by datapath, port and MAC address.
+func (k Key) Compare(o Key) int {
+	return cmp.Or(cmp.Compare(k.Datapath, o.Datapath), cmp.Compare(k.Port, o.Port), bytes.Compare(k.MAC[:], o.MAC[:]))
+}
+
+// KeyOf returns the key of a packet's sender. atLocalnet, for packets from a localnet port, adds the source address;
+// ok is false without one. Without OVN the key has no MAC, although the guest's key may.
 func KeyOf(kind Kind, in *openflow.PacketIn, atLocalnet bool) (k Key, ok bool) {
 	if kind != OVN {
 		return Key{Port: in.InPort}, true
@@ -42,7 +45,6 @@ func KeyOf(kind Kind, in *openflow.PacketIn, atLocalnet bool) (k Key, ok bool) {
 	return k, ok
 }
 
-// match returns the fields that match the packets of a guest.
 func (k *Key) match(kind Kind) []openflow.Field {
 	fields := []openflow.Field{openflow.InPort(k.Port)}
 	if kind == OVN {
@@ -54,7 +56,6 @@ func (k *Key) match(kind Kind) []openflow.Field {
 	return fields
 }
 
-// readKey is the inverse of match. It reports whether the match has a key.
 func readKey(kind Kind, m openflow.Match) (k Key, ok bool) {
 	port := openflow.InPort(0)
 	if kind == OVN {
@@ -76,25 +77,52 @@ func readKey(kind Kind, m openflow.Match) (k Key, ok bool) {
 type Role uint8
 
 const (
-	// RoleNone is the role of a flow that has none of the others.
+	// RoleNone is the role of other flows.
 	RoleNone Role = iota
-	// RoleLease is the leased flow, which leads to the punts.
+	// RoleLease is the leased flow.
 	RoleLease
-	// RoleOnward sends a packet on that an entry flow has matched without a lease.
+	// RoleOnward returns a packet to the pipeline while there is no lease.
 	RoleOnward
-	// RoleClosed drops the packets of a closed guest without a lease.
+	// RoleClosed drops packets of a closed guest while there is no lease.
 	RoleClosed
-	// RoleLimit punts the packets of one guest within its limit.
+	// RoleLimit punts packets of one guest within its limit.
 	RoleLimit
-	// RoleQuery is an entry flow for DNS queries.
+	// RoleQuery is an entry flow for queries.
 	RoleQuery
 	// RoleNeighbor is an entry flow for ARP requests or neighbour solicitations.
 	RoleNeighbor
+	// RoleEgress leads to RoleNetwork and RoleOpening, which allow destinations: by a policy, and by an answer.
+	RoleEgress
+	RoleNetwork
+	RoleOpening
 )
 
-// Read returns the role of a flow that a plan has placed, and the key of its guest, zero if it is not of
-// one guest. It reports whether the flow is an entry flow that counts: without OVN a packet over IPv6
-// matches two entry flows, and the second one counts.
+// String returns the word of "puntctl explain" for the role.
+func (r Role) String() string {
+	switch r {
+	case RoleLease:
+		return "punt"
+	case RoleOnward:
+		return "onward"
+	case RoleClosed:
+		return "closed"
+	case RoleLimit:
+		return "limit"
+	case RoleQuery:
+		return "query"
+	case RoleNeighbor:
+		return "neighbor"
+	}
+	if r.isEgress() {
+		return "egress"
+	}
+	return "none"
+}
+
+func (r Role) isEgress() bool { return r == RoleEgress || r == RoleNetwork || r == RoleOpening }
+
+// Read returns the role of a flow of a plan, and its guest, zero if it serves several. Without OVN an IPv6 packet
+// matches two entry flows; counts is false for the first.
 func Read(kind Kind, f *openflow.FlowStats) (role Role, guest Key, counts bool) {
 	if f.Table == PrivateTable {
 		switch f.Priority {
@@ -115,6 +143,12 @@ func Read(kind Kind, f *openflow.FlowStats) (role Role, guest Key, counts bool) 
 		return RoleNone, guest, false
 	case f.Table == PuntTable:
 		return RoleLimit, guest, false
+	case f.Table == EgressTable && f.Priority == priorityNetwork:
+		return RoleNetwork, guest, false
+	case f.Table == EgressTable:
+		return RoleOpening, guest, false
+	case kind == OVN && f.Priority == priorityEgress:
+		return RoleEgress, guest, false
 	}
 	ethernet, _ := f.Match.Value(openflow.EthType(0))
 	counts = kind == OVN || f.Table == AddressTable || ethernet != ethIPv6

@@ -12,7 +12,7 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// What Read says of a flow is what the flow was placed for, and each packet is counted by one entry flow.
+// One entry flow counts each packet.
 func TestRead(t *testing.T) {
 	s := placement.Service{Neighbors: true, Addresses: []netip.AddrPort{
 		netip.MustParseAddrPort("169.254.169.254:53"), netip.MustParseAddrPort("[fd00::254]:53"),
@@ -22,7 +22,7 @@ func TestRead(t *testing.T) {
 		name   string
 		at     placement.Pipeline
 		guests []placement.Key
-		// roles are of one guest: how many flows, and how many of them count.
+		// roles counts flows, and flows that count.
 		roles map[placement.Role][2]int
 	}{
 		{
@@ -75,7 +75,6 @@ func statsOf(f *openflow.FlowMod) *openflow.FlowStats {
 	return &openflow.FlowStats{Table: f.Table, Priority: f.Priority, Match: f.Match}
 }
 
-// The key of a packet is that of the guest, but for the source address that only a localnet port needs.
 func TestKeyOf(t *testing.T) {
 	in := openflow.PacketIn{InPort: 7, Metadata: 5, Data: []byte{2, 0, 0, 0, 0, 0x35, 2, 0, 0, 0, 0, 1, 8, 0}}
 	in.Regs[placement.RegInPort] = 3

@@ -9,7 +9,6 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 )
 
-// EtherTypes, an IP protocol and message types that the matches name.
 const (
 	ethIPv4, ethARP, ethIPv6 = 0x0800, 0x0806, 0x86dd
 	protoICMPv6              = 58
@@ -17,7 +16,7 @@ const (
 	neighborSolicitation     = 135
 )
 
-// DNSPort is the port of a resolver address that names none (RFC 1035, section 4.2).
+// DNSPort is the default port of a resolver address (RFC 1035, section 4.2).
 const DNSPort = 53
 
 // IP protocols of queries.
@@ -26,8 +25,11 @@ const (
 	ProtoUDP = 17
 )
 
-// queries returns the matches, without the asker, of the DNS queries that are punted, of all
-// guests. Fragments never match: Open vSwitch zeroes their ports.
+// ProtoSCTP is the IP protocol SCTP.
+const ProtoSCTP = 132
+
+// queries omits the sender. Fragments never match: Open vSwitch zeroes their ports. Hijack mode matches no TCP: a
+// segment belongs to a connection with another server.
 func (s *Service) queries() [][]openflow.Field {
 	if s.Hijack {
 		return [][]openflow.Field{
@@ -38,9 +40,6 @@ func (s *Service) queries() [][]openflow.Field {
 	return queriesTo(s.Addresses)
 }
 
-// queriesTo returns the matches, without the asker, of the DNS queries to resolver addresses,
-// over UDP and TCP. In hijack mode TCP does not match: a segment to anybody else is of a
-// connection with him.
 func queriesTo(addresses []netip.AddrPort) [][]openflow.Field {
 	var all [][]openflow.Field
 	for _, a := range addresses {
@@ -55,8 +54,8 @@ func queriesTo(addresses []netip.AddrPort) [][]openflow.Field {
 	return all
 }
 
-// NeighborAddresses returns the resolver addresses of a guest for which ARP requests and neighbour
-// solicitations are punted: those that no port of its network has.
+// NeighborAddresses returns a guest's resolver addresses whose ARP requests and neighbour solicitations are punted:
+// all that no port of its network has.
 func (s *Service) NeighborAddresses(g *Guest) (all []netip.Addr) {
 	if !s.Neighbors {
 		return nil
@@ -69,8 +68,6 @@ func (s *Service) NeighborAddresses(g *Guest) (all []netip.Addr) {
 	return all
 }
 
-// neighbors returns the matches of ARP requests and neighbour solicitations for the
-// NeighborAddresses of a guest.
 func (s *Service) neighbors(g *Guest) [][]openflow.Field {
 	var all [][]openflow.Field
 	for _, ip := range s.NeighborAddresses(g) {

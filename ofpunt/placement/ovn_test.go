@@ -194,7 +194,7 @@ func TestFlowsInOVN(t *testing.T) {
 	}
 }
 
-// A packet that is sent to the private table once more would loop there.
+// A resubmit to the same table would loop.
 func TestNoResubmitToOwnTable(t *testing.T) {
 	s := placement.Service{Resumable: true, Neighbors: true, Addresses: []netip.AddrPort{
 		netip.MustParseAddrPort("169.254.169.254:53"), netip.MustParseAddrPort("[fd00::254]:53"),

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package placement decides which flows a switch needs to punt the queries of its guests:
-// in which tables, at which priorities and with which matches. Package flows knows which flows are
-// installed. The functions of this package are pure.
+// Package placement returns the flows that punt the queries of guests: tables, priorities and matches. Its functions
+// are pure; package flows installs the flows.
 //
 //	table of the pipeline        PrivateTable                      PuntTable
 //	┌───────────────────────┐    ┌─────────────────────────────┐   ┌─────────────────────────┐
@@ -13,13 +12,11 @@
 //	└───────────────────────┘    └──────────────┬──────────────┘   └─────────────────────────┘
 //	 the pipeline goes on   ◄────────────────────┘
 //
-// The meter is a parameter of the action that punts. With a meter action the switch could not be
-// restored: Open vSwitch refuses such a flow if it lacks the meter, and ovs-save(8) saves flows
-// without meters. Restored flows punt without a limit until this process has added its meters.
+// The punt action names the meter. Open vSwitch refuses a meter action whose meter is missing, and ovs-save(8) saves
+// no meters. Restored flows therefore punt without a limit until puntdns has added its meters.
 //
-// Without OVN a packet over IPv6 gets to PrivateTable by AddressTable, where its destination is
-// looked at. Before Open vSwitch 3.5 a table with a match on an IPv6 address has the datapath
-// need a flow for each address that anybody sends to (see Service.localEntries).
+// Without OVN, IPv6 packets pass AddressTable. Before Open vSwitch 3.5 a match on an IPv6 address in the pipeline's
+// table costs a datapath flow per destination (see Service.localEntries).
 //
 //	table of the pipeline              AddressTable
 //	┌──────────────────────────┐       ┌───────────────────────────────────────────┐
@@ -34,6 +31,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/puntdns/puntdns/internal/opening"
 	"github.com/puntdns/puntdns/ofpunt/frame"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 )
@@ -50,86 +48,87 @@ const (
 	Table Kind = "table"
 )
 
-// Tables that have flows of puntdns only. OVN uses tables up to 113. Neutron's agent uses tables
-// up to 93, and deletes flows that are not its own there. OpenFlow ends at 254.
+// Tables of puntdns alone. OVN uses tables up to 113; Neutron's agent up to 93, where it deletes foreign flows.
+// OpenFlow ends at 254.
 const (
-	// PrivateTable has the leased flow. Entry flows lead to it.
+	// PrivateTable has the leased flow.
 	PrivateTable = 200
 	// AddressTable has the entry flows that match an IPv6 address.
 	AddressTable = 201
-	// PuntTable has the punts. The leased flow leads to it.
+	// PuntTable has the punts.
 	PuntTable = 202
+	// 203 is EgressTable.
 )
 
 // Priorities in these tables.
 const (
-	// PriorityOnward is of the flows that send a packet to where it would go without puntdns.
+	// PriorityOnward is for flows that return a packet to the pipeline.
 	PriorityOnward = 0
-	// priorityClosed is of the flows that drop the packets of closed guests while there is no lease.
 	priorityClosed = 5
-	// PriorityLease is of the leased flow, which matches everything.
+	// PriorityLease is for the leased flow.
 	PriorityLease   = 10
-	priorityProbe   = 20 // above the leased flow, so that a probe works without a lease
-	priorityAddress = 10 // of the entry flows in AddressTable
-	priorityPunt    = 10 // of the punt of one guest
+	priorityProbe   = 20 // so that a probe works without a lease
+	priorityAddress = 10
+	priorityPunt    = 10
 )
 
 // Service says which queries are punted, and how.
 type Service struct {
-	// Addresses are the resolver addresses that all guests have.
+	// Addresses are the resolver addresses of all guests.
 	Addresses []netip.AddrPort
-	// Hijack is set if every address is one: then there are no others.
+	// Hijack is set if every address is a resolver address; Addresses is empty then.
 	Hijack bool
-	// Neighbors is set if ARP requests and neighbour solicitations for Addresses are
-	// punted too.
+	// Neighbors is set if ARP requests and neighbour solicitations are punted.
 	Neighbors bool
-	// Resumable is set if a punted packet may be resumed: [ReadUserData] says in which table.
+	// Resumable is set if a punted packet may be resumed, in the table of [ReadUserData].
 	Resumable bool
 	// ControllerID selects the connections that get the packet-ins.
 	ControllerID uint16
-	// Lease is the hard timeout of the leased flow in seconds; 0 for no timeout.
-	Lease uint16
-	// Cookie is the cookie of all flows.
+	// Lease is the leased flow's hard timeout in seconds, 0 for none.
+	Lease  uint16
 	Cookie uint64
+	// EgressBit is the bit of pkt_mark, 1 to 31, of packets to allowed destinations, 0 without egress policies. The
+	// next lower bit is used too.
+	EgressBit uint8
 }
 
 // Pipeline is where in a switch the flows are placed.
 type Pipeline struct {
 	Kind Kind
-	// Table has the entry flows. With OVN it is the table of the stage ls_in_dns_lookup (ovn-northd(8)):
-	// the entry flows are in the table before it, and onward leads to it.
-	Table uint8
-	// Priority is the priority of the entry flows; unused with OVN.
+	// Table has the entry flows. With OVN it is the table of ls_in_dns_lookup (ovn-northd(8)), and entry flows are in
+	// the table before.
+	Table    uint8
 	Priority uint16
+	// EgressTable is the table of ls_in_pre_stateful, 0 if unknown or without OVN.
+	EgressTable uint8
 }
 
-// Guest is what the flows of one guest depend on, beside its meter.
+// Guest has what a guest's flows depend on, except its meter. Guests may share slices.
 type Guest struct {
 	Key
-	// Addresses are resolver addresses of this guest, none of which is in Service.Addresses. Guests may
-	// share the slice.
+	// Addresses are resolver addresses of this guest, none of which is in Service.Addresses.
 	Addresses []netip.AddrPort
-	// Left are addresses of Service.Addresses that a workload of the guest's network has. What the guest
-	// sends there is not punted. Guests may share the slice.
+	// Left are addresses of Service.Addresses that a workload of the guest's network has; queries to them are not
+	// punted.
 	Left []netip.Addr
-	// Owned are resolver addresses, of this guest and of all guests, that a port of the guest's network has:
-	// ARP requests and neighbour solicitations for them are not punted.
+	// Owned are resolver addresses that a port of the guest's network has; their ARP requests and neighbour
+	// solicitations are not punted.
 	Owned []netip.Addr
-	// Closed is set if the switch drops the packets of the guest while there is no lease. The packets of
-	// other guests go on to where they would go without puntdns.
+	// Closed is set if the switch drops the guest's packets while there is no lease.
 	Closed bool
+	// Egress is what the guest's egress policies allow, nil without a policy.
+	Egress opening.Policy
+	// Arriving is set while a guest with a policy migrates to this node.
+	Arriving bool
 }
 
-// Equal reports whether two guests have the same flows, except for their meters.
+// Equal reports whether two guests have the same flows, except for meters.
 func (g *Guest) Equal(o *Guest) bool {
-	return g.Key == o.Key && g.Closed == o.Closed && slices.Equal(g.Addresses, o.Addresses) && slices.Equal(g.Left, o.Left) && slices.Equal(g.Owned, o.Owned)
+	return g.Key == o.Key && g.Closed == o.Closed && g.Egress == o.Egress && g.Arriving == o.Arriving && slices.Equal(g.Addresses, o.Addresses) && slices.Equal(g.Left, o.Left) && slices.Equal(g.Owned, o.Owned)
 }
 
-// Private returns the flows that no guest has a part in, and the leased flow apart. Install them before the
-// flows of guests: a flow is harmless without the flows after it. A packet
-// that an entry flow matches is punted while the lease lasts; without a lease it goes on in the table of
-// the pipeline. The flow back from AddressTable is there even if no flow leads to AddressTable, so that the
-// private flows do not depend on the guests.
+// Private returns the flows that serve all guests, and the leased flow. Install them in this order, before guests'
+// flows: each flow leads only to earlier ones.
 func (s *Service) Private(at Pipeline) (flows []openflow.FlowMod, lease openflow.FlowMod) {
 	flows = []openflow.FlowMod{
 		s.flow(PuntTable, PriorityOnward, openflow.NewMatch(), s.punt(0, at.Table)),
@@ -147,8 +146,8 @@ func (s *Service) Private(at Pipeline) (flows []openflow.FlowMod, lease openflow
 	}
 }
 
-// OfGuest returns the flows of a guest in the order in which to install them. With a meter the
-// first one punts within that limit; 0 is no meter, and then the punt of all guests serves this one.
+// OfGuest returns a guest's flows in order of installation. With meter 0 the common punt serves the guest; otherwise
+// the first flow punts within its limit.
 func (s *Service) OfGuest(at Pipeline, g *Guest, meter uint32) (flows []openflow.FlowMod) {
 	if meter != 0 {
 		flows = append(flows, s.flow(PuntTable, priorityPunt, openflow.NewMatch(g.match(at.Kind)...), s.punt(meter, at.Table)))
@@ -157,12 +156,11 @@ func (s *Service) OfGuest(at Pipeline, g *Guest, meter uint32) (flows []openflow
 		flows = append(flows, s.flow(PrivateTable, priorityClosed, openflow.NewMatch(g.match(at.Kind)...)))
 	}
 	if at.Kind == OVN {
-		return append(flows, s.ovnEntries(at, g)...)
+		return slices.Concat(flows, s.egressFlows(at, g), s.ovnEntries(at, g))
 	}
 	return append(flows, s.localEntries(at, g)...)
 }
 
-// punt returns the action that punts a packet unless the meter drops it; 0 is no meter.
 func (s *Service) punt(meter uint32, onward uint8) openflow.Action {
 	to := Nowhere
 	if s.Resumable {
@@ -171,7 +169,6 @@ func (s *Service) punt(meter uint32, onward uint8) openflow.Action {
 	return openflow.Controller2{ControllerID: s.ControllerID, UserData: appendUserData(nil, to), Meter: meter}
 }
 
-// without returns s without the resolver addresses in left.
 func (s *Service) without(left []netip.Addr) *Service {
 	if len(left) == 0 {
 		return s
@@ -188,11 +185,8 @@ func (s *Service) flow(table uint8, priority uint16, match openflow.Match, actio
 	}
 }
 
-// toPrivate is the last action of a flow that has found a packet to punt.
 var toPrivate = openflow.Resubmit{Table: PrivateTable}
 
-// entries returns the entry flows of a guest whose packets sender matches: one with these actions for
-// each of matches.
 func (s *Service) entries(table uint8, priority uint16, sender []openflow.Field, matches [][]openflow.Field, actions ...openflow.Action) []openflow.FlowMod {
 	var all []openflow.FlowMod
 	for _, fields := range matches {

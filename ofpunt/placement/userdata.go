@@ -4,14 +4,13 @@ package placement
 
 import "bytes"
 
-// Onward is the OpenFlow table in which a resumed packet goes on.
+// Onward is the OpenFlow table in which a resumed packet continues.
 type Onward int16
 
 // Nowhere is the Onward of a packet that may not be resumed.
 const Nowhere Onward = -1
 
-// userData begins the user data of each packet-in of puntdns. The table Onward follows as one byte,
-// except for Nowhere.
+// userData begins the user data of puntdns's packet-ins. A byte with the table follows, except for Nowhere.
 var userData = []byte("puntdns\x01")
 
 func appendUserData(b []byte, to Onward) []byte {
@@ -22,8 +21,7 @@ func appendUserData(b []byte, to Onward) []byte {
 	return b
 }
 
-// ReadUserData returns where a punted packet goes on, by the user data of its packet-in. It reports
-// whether the packet-in is puntdns's.
+// ReadUserData returns where a punted packet continues. ok reports whether the packet-in is puntdns's.
 func ReadUserData(b []byte) (to Onward, ok bool) {
 	rest, ok := bytes.CutPrefix(b, userData)
 	switch {

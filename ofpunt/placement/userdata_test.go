@@ -4,7 +4,6 @@ package placement
 
 import "testing"
 
-// What a punt says of a packet is read back from its packet-in, and nothing else is.
 func TestReadUserData(t *testing.T) {
 	for _, to := range []Onward{Nowhere, 0, 30, 254} {
 		if got, ok := ReadUserData(appendUserData(nil, to)); got != to || !ok {

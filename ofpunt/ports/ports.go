@@ -1,24 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ports knows who owns an OpenFlow port of a bridge now. It knows nothing of guests
-// and networks.
+// Package ports maps the OpenFlow ports of a bridge to their present owners, interfaces of the local Open_vSwitch database.
+// It knows neither guests nor networks.
 //
-// Port numbers are reused. The switch and the local Open_vSwitch database report at different
-// times that a port is gone and that another has its number, and packets of the first may
-// still be in flight then. So a number has an owner only
+// Port numbers are reused. The switch and the database report a deleted port, and the new port with its number, at
+// different times, and packets of the deleted port may still be in flight. So a number has an owner
 //
-//   - as long as the switch has not deleted the port that the database has there
-//     ([Owners.Deleted]),
-//   - for a packet-in of a pipeline without logical ports, only once the switch has handed
-//     over all packets that it had when the database named the port ([View.SetDrained]).
+//   - until the switch deletes the port ([Owners.Deleted]), even if the database still lists it,
+//   - for a packet-in of a pipeline without logical ports, after the switch has handed over all packets from before the
+//     change in the database ([View.SetDrained]).
 //
 // An answer is dropped if its port has moved to another owner meanwhile ([Owners.Moved]).
 //
 //	local database ──Set──► View ◄──Owner, DrainedOwner, Moved── packet-ins, answers
 //	switch ──────Deleted──► gone ◄──┘
 //
-// The package has no goroutine. Readers take no lock: a View and the map of gone ports are
-// immutable and are replaced as a whole. Owners.mu is for those who replace them.
+// The package has no goroutine. Readers take no lock: a View and the map of gone ports are immutable and replaced as a
+// whole. Owners.mu serializes writers.
 package ports
 
 import (
@@ -34,16 +32,16 @@ import (
 // safe for concurrent use.
 type View struct {
 	vswitch.View
-	// Version is 1 of the first view, and one more of each that follows.
+	// Version is 1 for the first view, and increases with each view.
 	Version  uint64
 	byNumber map[uint32]*vswitch.Interface
-	// stayed are the numbers whose ports were there in the view before. From another number
-	// a packet of its earlier owner may still be in flight, until drained is set.
+	// stayed has the numbers with the same port as in the previous view. Until drained is set, a packet of a previous
+	// owner of any other number may be in flight.
 	stayed  map[uint32]bool
 	drained atomic.Bool
 }
 
-// NewView returns the view that follows before, which is nil for the first.
+// NewView returns the view after before, which is nil for the first view.
 func NewView(v vswitch.View, before *View) *View {
 	l := &View{View: v, Version: 1, byNumber: make(map[uint32]*vswitch.Interface, len(v.Interfaces)), stayed: make(map[uint32]bool)}
 	if before != nil {
@@ -56,7 +54,7 @@ func NewView(v vswitch.View, before *View) *View {
 		}
 		l.byNumber[p.OFPort] = p
 		if before == nil {
-			// No flow of ours has stood yet.
+			// No flow of ours exists yet.
 			l.stayed[p.OFPort] = true
 		} else {
 			was := before.byNumber[p.OFPort]
@@ -68,8 +66,7 @@ func NewView(v vswitch.View, before *View) *View {
 
 func (v *View) isDrained(number uint32) bool { return v.drained.Load() || v.stayed[number] }
 
-// SetDrained says that the switch has handed over all packets that it had before the view
-// came.
+// SetDrained records that the switch has handed over all packets from before the view.
 func (v *View) SetDrained() { v.drained.Store(true) }
 
 // Absent reports whether the database has no such bridge: each bridge has an interface of the same name.
@@ -78,8 +75,7 @@ func (v *View) Absent() bool { return len(v.Interfaces) == 0 }
 // Interface returns the interface that has an OpenFlow port, nil without one.
 func (v *View) Interface(number uint32) *vswitch.Interface { return v.byNumber[number] }
 
-// IfaceIDs returns the logical ports with an interface here. An interface without an OpenFlow port number is
-// left out: no packet can come from it.
+// IfaceIDs returns the logical ports with an interface that has an OpenFlow port: others send no packets.
 func (v *View) IfaceIDs() []string {
 	var ids []string
 	for i := range v.Interfaces {
@@ -94,8 +90,7 @@ func (v *View) IfaceIDs() []string {
 type Owners struct {
 	// view is nil before the database was read.
 	view atomic.Pointer[View]
-	// gone are the ports that the switch has deleted and the database still has. The map is immutable. It is
-	// nil without such a port.
+	// gone has the ports that the switch has deleted and the database still has. The map is immutable, nil for none.
 	gone atomic.Pointer[map[uint32]tombstone]
 	// databaseUp is set while the database is connected and read.
 	databaseUp atomic.Bool
@@ -103,15 +98,14 @@ type Owners struct {
 	mu sync.Mutex // held by those who write gone or databaseUp
 }
 
-// tombstone stands at the number of a port that the switch has deleted, until the local database has deleted
-// the port too.
+// tombstone marks the number of a port that the switch has deleted, until the local database deletes the port too.
 type tombstone struct {
 	uuid string // of the Interface row that no longer counts
 	end  time.Time
 }
 
-// tombstoneTime is far more than the local database lags behind the switch while it is read. A tombstone may
-// stand on the row of a port of the same name that has come since, so it must not stand for good.
+// tombstoneTime is far more than the delay of the local database. A tombstone may mark the row of a new port of the same
+// name, so it must expire.
 const tombstoneTime = 3 * time.Second
 
 // View returns the newest view, nil before the first.
@@ -123,8 +117,7 @@ func (o *Owners) Set(v *View) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := time.Now()
-	// A tombstone whose time is not over stays even if its row is gone: a reader may still
-	// have the view before.
+	// A tombstone stays until its end even without its row: a reader may still have the previous view.
 	o.prune(func(number uint32, t tombstone) bool {
 		i := v.byNumber[number]
 		return !now.Before(t.end) && (o.databaseUp.Load() || i == nil || i.UUID != t.uuid)

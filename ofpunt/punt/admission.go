@@ -16,40 +16,33 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/share"
 )
 
-// stuckTime is how long nothing may leave the chains while others are rejected,
-// before they count as stuck: twice what each query may take.
+// stuckTime is the time without progress after which chains that reject queries count as stuck.
 const stuckTime = 2 * answerDeadline
 
-// admission has the queries in flight of one server, bounded in all, by network and by guest
-// (package share), and by the limits that guests have by their labels. Readers of connections
-// admit, workers release; neither waits for the other. The limits are enforced here, before the
-// chain, as a plugin's own (forward has one) is shared by all tenants.
+// admission bounds the queries in flight of one server in total, by network, guest (package share) and label. It
+// acts before the chain because all tenants share a plugin's own limit, such as *forward*'s.
 type admission struct {
-	// counts are the counts of the bridge: queries in flight of the server before count too.
+	// shared with the previous server
 	counts *counts
 	slots  []atomic.Pointer[Exchange]
-	// explained is the query that an operator explains, nil for none. It has no slot and is not counted, but
-	// the loop guard has to see it.
+	// explained is the query of Intake.Ask for the loop guard, nil for none. It has no slot.
 	explained atomic.Pointer[Exchange]
 	count     atomic.Int64
-	// released counts the queries that have left a chain. seen is the count at the last call of watch; only
-	// watch uses it. progress is when the count had last changed, in Unix nanoseconds. rejected is set once a
-	// limit for all guests has rejected a query since then.
+	// released counts queries that left a chain, seen is its last value in watch. progress, in Unix nanoseconds, is
+	// when it last changed. rejected is set if a general limit has rejected a query since.
 	released atomic.Int64
 	seen     int64
 	progress atomic.Int64
 	rejected atomic.Bool
 
-	// cursor is where the next free slot is looked for. counts.mu guards it.
+	// guarded by counts.mu
 	cursor int
 }
 
-// counts counts the queries in flight of all servers of a bridge.
 type counts struct {
 	all atomic.Int64
 
-	// mu guards what follows. Readers of connections take it, of which there are two for a
-	// while when a reload changes the connection.
+	// mu guards the fields below. During a reload two readers take it.
 	mu       sync.Mutex
 	guests   map[account]*inFlightCount
 	networks map[networkKey]*inFlightCount
@@ -60,20 +53,19 @@ func newCounts() *counts {
 	return &counts{guests: map[account]*inFlightCount{}, networks: map[networkKey]*inFlightCount{}, limits: map[string]*inFlightCount{}}
 }
 
-// account is whom limits are for: a guest, and the network of which it uses a part.
 type account struct {
 	guest   placement.Key
 	network networkKey
 }
 
-// networkKey identifies a network to the limits: by its tunnel key with OVN, else by its name.
+// networkKey is the tunnel key with OVN, else the name.
 type networkKey struct {
 	datapath uint32
 	name     string
 }
 
-// accountOf returns the account of the sender of a packet. The sender may be unknown. owner has the OpenFlow
-// port, nil if the owner is not known. An interface that names no network counts as a network.
+// accountOf returns the account of the sender. owner is nil if unknown. An interface without a network counts as a
+// network.
 func accountOf(kind placement.Kind, in *openflow.PacketIn, owner *vswitch.Interface) (a account) {
 	a.guest, _ = placement.KeyOf(kind, in, owner != nil && owner.Localnet != "")
 	a.network.datapath = a.guest.Datapath
@@ -83,11 +75,9 @@ func accountOf(kind placement.Kind, in *openflow.PacketIn, owner *vswitch.Interf
 	return a
 }
 
-// inFlightCount counts the queries of a guest, of a network, or of the guests that have a limit.
 type inFlightCount struct{ n atomic.Int64 }
 
-// maxIdleGuests is how many guests without a query are remembered before they
-// are swept out.
+// maxIdleGuests is how many guests have a count before sweep runs.
 const maxIdleGuests = 4096
 
 func newAdmission(size int) *admission {
@@ -96,18 +86,16 @@ func newAdmission(size int) *admission {
 	return a
 }
 
-// admit gives x a slot. Otherwise it returns which limit is exceeded, as metric.Reason*.
+// admit gives x a slot, or returns the exceeded limit as metric.Reason*.
 func (a *admission) admit(x *Exchange, concurrentGuest int) (reason string) {
 	reason = a.reserve(x, concurrentGuest)
-	// What a limit of the guest's own rejects does not show that the chains are stuck: that may
-	// be as low as one query.
+	// A guest's own limit may be one query: its rejections do not show that the chains are stuck.
 	if reason != "" && !rejects(x.from.limit, reason) {
 		a.rejected.Store(true)
 	}
 	return reason
 }
 
-// reserve does what admit does, without recording a rejection.
 func (a *admission) reserve(x *Exchange, concurrentGuest int) (reason string) {
 	c := a.counts
 	c.mu.Lock()
@@ -129,8 +117,7 @@ func (a *admission) reserve(x *Exchange, concurrentGuest int) (reason string) {
 	case bound == share.OfNetwork:
 		return metric.ReasonOverload
 	}
-	// Slots are filled here alone and one is free, as fewer queries are in flight than there are
-	// slots, so this ends.
+	// The loop ends: only reserve fills slots, and a slot is free.
 	for !a.slots[a.cursor].CompareAndSwap(nil, x) {
 		a.cursor = (a.cursor + 1) % len(a.slots)
 	}
@@ -155,7 +142,7 @@ func countOf[K comparable](m map[K]*inFlightCount, key K) *inFlightCount {
 	return c
 }
 
-// release gives the slot of x back. It is called once for each x that was admitted.
+// release frees the slot of x, once.
 func (a *admission) release(x *Exchange) {
 	a.slots[x.slot].Store(nil)
 	x.ofGuest.n.Add(-1)
@@ -164,14 +151,14 @@ func (a *admission) release(x *Exchange) {
 		x.ofLimit.n.Add(-1)
 	}
 	if x.ready.Load() {
-		// Others have not been in a chain, and so are no progress.
+		// Only queries that were in a chain are progress.
 		a.released.Add(1)
 	}
 	a.counts.all.Add(-1)
 	a.count.Add(-1)
 }
 
-// watch records progress. One goroutine calls it, several times a second.
+// watch records progress several times a second, on one goroutine.
 func (a *admission) watch(now time.Time) {
 	released := a.released.Load()
 	if a.seen != released || a.count.Load() == 0 {
@@ -181,13 +168,13 @@ func (a *admission) watch(now time.Time) {
 	}
 }
 
-// stuck reports whether queries are rejected and none has left for a long time.
-// Guests who ask a dead upstream do not make it so: their queries end.
+// stuck reports whether queries are rejected and none has left a chain for stuckTime. Queries to a dead upstream
+// leave their chains.
 func (a *admission) stuck(now time.Time) bool {
 	return a.rejected.Load() && now.UnixNano()-a.progress.Load() > int64(stuckTime)
 }
 
-// sweep forgets guests, networks and limits without a query. The caller holds mu.
+// The caller holds mu.
 func (c *counts) sweep() {
 	sweep(c.guests)
 	sweep(c.networks)
@@ -198,7 +185,6 @@ func sweep[K comparable](m map[K]*inFlightCount) {
 	maps.DeleteFunc(m, func(_ K, c *inFlightCount) bool { return c.n.Load() == 0 })
 }
 
-// expire answers for the queries that arrived before t.
 func (a *admission) expire(t time.Time) {
 	for i := range a.slots {
 		if x := a.slots[i].Load(); x != nil && x.arrived.Before(t) {

@@ -19,41 +19,36 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// TestQuery is a query that an operator asks as a guest would.
+// TestQuery is an operator's query in place of a guest.
 type TestQuery struct {
-	// In is the packet-in that the switch would send, with the frame of a query over UDP.
+	// In is the packet-in that the switch would send, with a UDP frame.
 	In openflow.PacketIn
-	// Resumable is set if the query may be resumed, TCP if it is one over TCP.
+	// Resumable is set if the query may be resumed, TCP if it counts as TCP.
 	Resumable, TCP bool
-	// Context is what the chains get beside the exchange.
+	// Context is the context of the chains, without the exchange.
 	Context context.Context
-	// Answered is called once a plugin has answered or resumed it, or the server has refused it,
-	// on the goroutine that has.
+	// Answered is called on the goroutine that answers, resumes or refuses the query.
 	Answered func()
-	// Looped, unless it is nil, is called when a guest asks the same question while this one is
-	// in the chains, and that counts as a loop. It may be called on any goroutine.
+	// Looped, if not nil, is called on any goroutine when the loop guard takes a guest's query with the same
+	// question for a loop.
 	Looped func(by *origin.Origin)
 }
 
-// TestResult is what becomes of a TestQuery.
+// TestResult is the outcome of a TestQuery.
 type TestResult struct {
-	// Origin is the guest, and Identified is set if that is known. IsResolver is set if the
-	// query is for a resolver address of the guest. No chain is asked unless both are.
+	// Origin is valid if Identified. IsResolver is set if the query is for the guest's resolver address. The chains
+	// get the query only if both are set.
 	Origin                 origin.Origin
 	Identified, IsResolver bool
-	// Answer is what the guest gets, nil for none. It is resumed, if that is its outcome, to the
-	// address that it is for.
+	// Answer is nil for none.
 	Answer  *dns.Msg
 	Outcome origin.Outcome
-	// Done is closed when the chain has returned. That is not so yet behind the deadline, when
-	// the guest has its answer.
+	// Done is closed when the chain has returned, maybe after the deadline.
 	Done <-chan struct{}
 }
 
-// Ask takes a query the way of one that the switch has punted, up to its answer. Nothing is sent to
-// the switch or the guest, and nothing counted: neither the query, nor what the guest has in flight.
-// While it is in the chains it is seen by IsRepeated and IsPassedOn, unless another one is that was
-// asked by Ask: a loop that it begins has to end.
+// Ask handles a query like a punted query, but sends and counts nothing. The loop guard sees one such query at a
+// time, so that a loop ends.
 func (in *Intake) Ask(s *Server, q *TestQuery) TestResult {
 	d := new(datagram)
 	// The channel has no connection and no tally.
@@ -107,10 +102,10 @@ func (in *Intake) Ask(s *Server, q *TestQuery) TestResult {
 	return v
 }
 
-// answerKeeper is the transport of a query that no guest has sent: it keeps the answer.
+// answerKeeper is the transport of Ask.
 type answerKeeper struct {
 	question *TestQuery
-	// late is set once no plugin's answer counts any more.
+	// late is set after the deadline.
 	late atomic.Bool
 
 	mu   sync.Mutex
@@ -129,7 +124,6 @@ func (t *answerKeeper) answer() *dns.Msg {
 
 func (t *answerKeeper) overTCP() bool { return t.question.TCP }
 
-// send keeps the answer.
 func (t *answerKeeper) send(b *buffer, _ time.Time) error {
 	if !t.late.Load() {
 		t.question.Answered()
@@ -147,15 +141,14 @@ func (t *answerKeeper) resume() error {
 	return nil
 }
 
-// promise implements transport: there is no connection to keep open.
 func (t *answerKeeper) promise(time.Duration) int { return -1 }
 
 func (t *answerKeeper) atDeadline(answer func()) { answer() }
 
 func (t *answerKeeper) release() {}
 
-// QueryFrame returns the frame by which a guest sends a query over UDP to a resolver address.
+// QueryFrame returns the frame of a guest's query over UDP to a resolver address.
 func QueryFrame(guest netip.AddrPort, mac [6]byte, server netip.AddrPort, query []byte) ([]byte, error) {
-	ends := frame.Ends{SrcMAC: resolverMAC, DstMAC: mac, Src: server, Dst: guest} // those of what it would answer
+	ends := frame.Ends{SrcMAC: resolverMAC, DstMAC: mac, Src: server, Dst: guest} // the ends of the answer
 	return ends.AppendDatagram(nil, query, false)
 }

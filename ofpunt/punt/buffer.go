@@ -4,15 +4,13 @@ package punt
 
 import "sync"
 
-// buffer is the room in which an answer grows from message to frame to
-// packet-out.
+// buffer is the memory of an answer: DNS message, frame, packet-out.
 type buffer struct {
 	answer, frame, message []byte
-	rcode                  int // of answer, with the bits that are in its OPT record
+	rcode                  int // of answer, with the bits in its OPT record
 	answerer               answerer
 }
 
-// buffers is a pool of them.
 var buffers bufferPool
 
 type bufferPool struct{ sync.Pool }
@@ -28,12 +26,12 @@ func (p *bufferPool) get() *buffer {
 	}
 }
 
-// put takes b back, unless an answer over TCP has made it large.
+// An answer over TCP may have made b large.
 func (p *bufferPool) put(b *buffer) {
 	if cap(b.answer) <= maxPooled {
 		p.Put(b)
 	}
 }
 
-// maxPooled, in bytes, is above all that goes into a datagram.
+// maxPooled, in bytes, exceeds every answer over UDP.
 const maxPooled = 4096

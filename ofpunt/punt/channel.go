@@ -12,34 +12,34 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// Channel takes the packet-ins of one connection to the switch, and sends their packet-outs. Only the reader
-// of the connection calls PacketIn. All other methods are safe for concurrent use.
+// Channel handles the packet-ins of a connection to the switch. Only the reader calls PacketIn. Other methods are
+// safe for concurrent use.
 type Channel struct {
-	intake *Intake
-	conn   *openflow.Conn
-	// probeBack gets each probe of the lease that comes back.
+	intake    *Intake
+	conn      *openflow.Conn
 	probeBack func(token uint64)
-	// output has the encoded actions of an answer without a tag.
+	// actions of an answer without a tag
 	output []byte
-	// segments is the packet of the last segment, and peers are the peers of the last segments. Only the
-	// reader uses them.
+	// Only the reader uses segments, which is reused, and peers.
 	segments packet
 	peers    peers
-	// pending counts the queries that came by this connection and are in flight.
+	// queries in flight
 	pending atomic.Int64
 }
 
-// NewChannel returns the channel of a connection whose handshake is done. The channel calls probeBack with
-// each probe that comes back. probeBack must not block.
+// NewChannel returns the channel of a connection after the handshake. The reader calls probeBack with each returned
+// probe; it must not block.
 func (in *Intake) NewChannel(conn *openflow.Conn, probeBack func(token uint64)) *Channel {
 	return &Channel{intake: in, conn: conn, probeBack: probeBack, output: outputActions(conn, 0)}
 }
 
-// Pending returns how many queries that came by the channel are in flight.
+// Go runs f on a worker.
+func (in *Intake) Go(f func()) { in.workers.serve(function(f)) }
+
+// Pending returns the channel's number of queries in flight.
 func (c *Channel) Pending() int64 { return c.pending.Load() }
 
-// PacketIn takes a packet-in on the reader's goroutine. It does not block, and keeps nothing of
-// in.
+// PacketIn handles a packet-in on the reader's goroutine. It does not block or retain in.
 func (c *Channel) PacketIn(in *openflow.PacketIn) {
 	onward, ok := placement.ReadUserData(in.UserData)
 	if !ok {
@@ -63,8 +63,8 @@ func (c *Channel) PacketIn(in *openflow.PacketIn) {
 	}
 }
 
-// probe is a probe of the lease. A worker returns it, so that it shows whether queries get
-// through. It needs no admission, or guests that use the limits up would end the lease.
+// probe is a probe of the lease. It runs on a worker to test the workers. It needs no admission: guests at their
+// limits must not end the lease.
 type probe struct {
 	channel *Channel
 	server  *Server
@@ -72,28 +72,25 @@ type probe struct {
 	token   uint64
 }
 
-// probe takes a probe of the lease on the reader's goroutine.
 func (c *Channel) probe(in *openflow.PacketIn) {
 	if token, ok := frame.ParseProbe(in.Data); ok {
 		c.dispatch(&probe{c, c.intake.server.Load(), time.Now(), token})
 	}
 }
 
-// dispatch leaves to a worker what the reader is not to do by itself.
 func (c *Channel) dispatch(t task) {
 	c.intake.workers.serve(t)
 	c.conn.NoteDispatched()
 }
 
-// run reports the probe to the lease, unless the chains are stuck.
 func (p *probe) run() {
 	if !p.server.admission.stuck(p.arrived) {
 		p.channel.probeBack(p.token)
 	}
 }
 
-// packetOut sends b.frame to where a packet came from, with a VLAN tag pushed unless tag
-// is 0. OnReader is set while the reader runs what sends it.
+// packetOut sends b.frame to the port of a packet-in. tag 0 pushes no tag. onReader is set on the reader's
+// goroutine.
 func (c *Channel) packetOut(b *buffer, inPort uint32, tag uint16, onReader bool) error {
 	actions, err := c.output, error(nil)
 	if tag != 0 {
@@ -105,8 +102,7 @@ func (c *Channel) packetOut(b *buffer, inPort uint32, tag uint16, onReader bool)
 	return c.write(b.message, onReader)
 }
 
-// outputActions returns the encoded actions that send a frame back to where it came from,
-// after the actions first. A tag other than 0 is pushed.
+// outputActions returns first and the actions that send a frame to its in_port. tag 0 pushes no tag.
 func outputActions(conn *openflow.Conn, tag uint16, first ...openflow.Action) []byte {
 	list := first
 	if tag != 0 {
@@ -115,7 +111,6 @@ func outputActions(conn *openflow.Conn, tag uint16, first ...openflow.Action) []
 	return openflow.AppendActions(nil, conn.Version(), append(list, openflow.Output{Port: openflow.PortInPort})...)
 }
 
-// write sends a message, together with others where there are any.
 func (c *Channel) write(message []byte, onReader bool) error {
 	when := openflow.Soon
 	switch {

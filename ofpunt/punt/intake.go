@@ -9,62 +9,61 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/puntdns/puntdns/internal/opening"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/ports"
 	"github.com/puntdns/puntdns/ofpunt/refusals"
 	"github.com/puntdns/puntdns/ofpunt/tcp"
 	"github.com/puntdns/puntdns/ofpunt/watch"
 )
 
-// answerDeadline is when a query whose chain is silent gets its SERVFAIL: within
-// the 5 s after which stub resolvers give up (resolv.conf(5), timeout).
+// answerDeadline is when a query gets SERVFAIL. Stub resolvers give up after 5 s (resolv.conf(5), timeout).
 const answerDeadline = 4500 * time.Millisecond
 
-// DrainTimeout is how long the queries of a server that is replaced may take. It is a
-// little more than a chain has to answer, after which each of them has its answer.
+// DrainTimeout bounds the queries of a replaced server.
 const DrainTimeout = answerDeadline + 500*time.Millisecond
 
 // Bridge is what an [Intake] needs of its bridge.
 type Bridge struct {
 	Name  string
 	Tally *metric.Tally
-	// Refusals gets the guests that limits have turned away. It is nil if they are not logged.
+	// nil if refusals are not logged
 	Refusals *refusals.Ledger
-	// Watch gets each query that has been dealt with. It is nil if nothing can watch.
+	// nil without watchers
 	Watch *watch.Feed
 	Ports *ports.Owners
-	// Conn is the newest connection to the switch, nil without one: TCP connections of
-	// guests outlive it.
+	// Conn is the newest connection to the switch, nil without one. TCP connections outlive it.
 	Conn *atomic.Pointer[openflow.Conn]
-	// Draining is set once no further query is wanted: TCP connections are to end.
+	// Open is opening.Opener for a guest.
+	Open func(ctx context.Context, guest placement.Key, a *opening.Answer, by opening.Caller) error
+	// Draining is set at shutdown.
 	Draining *atomic.Bool
 }
 
-// Intake takes the packet-ins of one bridge, by whatever connection they come, and has the
-// server that is current answer them. It is safe for concurrent use.
+// Intake passes the packet-ins of a bridge's connections to the current server. It is safe for concurrent use.
 type Intake struct {
 	bridge  Bridge
 	workers *workers
-	// tcp has the connections of the guests. It is nil without TCP.
+	// nil without TCP
 	tcp    *tcp.Stack
 	server atomic.Pointer[Server]
-	// counts are of the queries in flight of all servers.
+	// queries in flight of all servers
 	counts *counts
-	// arrived counts the packet-ins of our punts, without the probes of the lease.
+	// punts, without probes of the lease
 	arrived atomic.Uint64
 
-	ctx    context.Context // of all goroutines but the workers
+	ctx    context.Context // of all goroutines except workers
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 
 	mu sync.Mutex
-	// servers are the current one and those that have queries in flight; mu guards them.
+	// the current server and servers with queries in flight; guarded by mu
 	servers []*Server
 }
 
-// NewIntake returns the intake of a bridge, which has to be closed. It needs a server
-// before its first packet-in.
+// NewIntake returns the intake of a bridge. Call Use before the first packet-in, and Close at the end.
 func NewIntake(b Bridge) *Intake {
 	stack, err := tcp.New()
 	if err != nil {
@@ -78,7 +77,6 @@ func NewIntake(b Bridge) *Intake {
 	return in
 }
 
-// newIntake returns an intake without goroutines.
 func newIntake(b Bridge, stack *tcp.Stack) *Intake {
 	ctx, cancel := context.WithCancel(context.Background())
 	in := &Intake{bridge: b, workers: newWorkers(), tcp: stack, counts: newCounts(), ctx: ctx, cancel: cancel}
@@ -88,22 +86,22 @@ func newIntake(b Bridge, stack *tcp.Stack) *Intake {
 	return in
 }
 
-// Arrived returns how many packets have been punted to this process so far, probes apart.
+// Arrived returns the number of punted packets, without probes.
 func (in *Intake) Arrived() uint64 { return in.arrived.Load() }
 
-// Use makes s the current server. Queries that are in flight stay with theirs.
+// Use makes s the current server. Queries in flight keep their server.
 func (in *Intake) Use(s *Server) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if s.admission.counts != in.counts { // of a server that was current before, queries are in flight
+	if s.admission.counts != in.counts { // a previous server has queries in flight
 		s.admission.counts = in.counts
 	}
 	in.servers = append(slices.DeleteFunc(in.servers, func(o *Server) bool { return o == s }), s)
 	in.server.Store(s)
 }
 
-// ResetConnections resets the TCP connections of the guests, and takes no further ones. It
-// reports whether there were any: the switch has to get the resets.
+// ResetConnections resets the guests' TCP connections and accepts no more. It reports whether any were open, so
+// that the caller flushes the resets.
 func (in *Intake) ResetConnections() bool {
 	if in.tcp == nil {
 		return false
@@ -113,8 +111,7 @@ func (in *Intake) ResetConnections() bool {
 	return were
 }
 
-// Close ends all goroutines and waits for them, workers without a query apart. No
-// connection to the switch may be served any more.
+// Close ends all goroutines except workers with a query. Close connections to the switch before.
 func (in *Intake) Close() {
 	in.ResetConnections()
 	in.cancel()
@@ -122,7 +119,6 @@ func (in *Intake) Close() {
 	in.workers.end()
 }
 
-// watch answers for chains that take too long, and ends TCP connections that do.
 func (in *Intake) watch() {
 	t := time.NewTicker(answerDeadline / 20)
 	defer t.Stop()
@@ -140,8 +136,7 @@ func (in *Intake) watch() {
 	}
 }
 
-// expire answers the queries whose deadline is over, and returns how many are in flight.
-// It drops servers that are replaced and have none.
+// expire answers at the deadline, removes idle replaced servers, and returns how many queries are in flight.
 func (in *Intake) expire(now time.Time) (inFlight int64) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -155,7 +150,7 @@ func (in *Intake) expire(now time.Time) (inFlight int64) {
 	return inFlight
 }
 
-// InFlight returns how many queries are in the chains. Queries of replaced servers count.
+// InFlight returns how many queries are in the chains of all servers.
 func (in *Intake) InFlight() (n int64) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -165,7 +160,7 @@ func (in *Intake) InFlight() (n int64) {
 	return n
 }
 
-// Connections returns how many TCP connections of guests are open.
+// Connections returns the number of open TCP connections.
 func (in *Intake) Connections() int {
 	if in.tcp == nil {
 		return 0

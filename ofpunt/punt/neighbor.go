@@ -9,13 +9,11 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// resolverMAC is the hardware address of the resolver addresses, on every switch
-// and node alike, so that a guest that migrates keeps its neighbour entry. It is
-// locally administered.
+// resolverMAC is locally administered, and the same on every node, so that a migrated guest keeps its neighbour
+// entry.
 var resolverMAC = [6]byte{0x02, 0x00, 'd', 'n', 's', 0x35}
 
-// neighbor answers an ARP request or a neighbour solicitation for a resolver address. It is
-// no query and needs no admission: the reader answers it, and does not block.
+// neighbor runs on the reader without admission: it does not block.
 func (c *Channel) neighbor(in *openflow.PacketIn, onward placement.Onward) {
 	var p packet
 	p.init(c, c.intake.server.Load(), in, onward)
@@ -48,9 +46,8 @@ func (c *Channel) neighbor(in *openflow.PacketIn, onward placement.Onward) {
 	p.end(metric.Answered, metric.ReasonNeighbor)
 }
 
-// Announce broadcasts a frame from the hardware address of the resolver addresses out of an
-// OpenFlow port, with a VLAN tag unless tag is 0. The physical switches behind the port learn where
-// the address is. The error is openflow.ErrQueueFull where too much waits for the switch already.
+// Announce broadcasts the resolver MAC out of an OpenFlow port for physical switches. tag 0 is no VLAN tag. The
+// error is openflow.ErrQueueFull if the write queue is full.
 func (c *Channel) Announce(port uint32, tag uint16) error {
 	b := buffers.get()
 	defer buffers.put(b)

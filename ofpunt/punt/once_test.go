@@ -135,7 +135,7 @@ func TestPacketResumedOnce(t *testing.T) {
 		want  int // resumes
 	}{
 		{"at once", func(*packet) {}, 1},
-		{"resumed before", func(p *packet) { _ = p.resume() }, 1},
+		{"resumed before", func(p *packet) { _ = p.resume(false) }, 1},
 		{"passed before", func(p *packet) { p.resumeOrDrop(metric.ReasonOrigin) }, 1},
 		{"taken before", func(p *packet) { p.end(metric.Taken, metric.ReasonSegment) }, 0},
 	} {
@@ -147,7 +147,7 @@ func TestPacketResumedOnce(t *testing.T) {
 			var all sync.WaitGroup
 			for range 4 {
 				all.Go(func() {
-					if err := p.resume(); err != nil && !errors.Is(err, errDone) {
+					if err := p.resume(false); err != nil && !errors.Is(err, errDone) {
 						t.Error(err)
 					}
 				})
@@ -180,7 +180,7 @@ func TestPacketResumedOnce(t *testing.T) {
 	}
 	t.Run("not resumable", func(t *testing.T) {
 		d, _ := received(t, c)
-		if err := d.packet.resume(); !errors.Is(err, errNotResumable) {
+		if err := d.packet.resume(false); !errors.Is(err, errNotResumable) {
 			t.Errorf("%v", err)
 		}
 	})

@@ -9,17 +9,14 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/watch"
 )
 
-// watched reports whether anybody watches.
 func (x *Exchange) watched() bool {
 	feed := x.from.channel.intake.bridge.Watch
 	return feed != nil && feed.Wanted()
 }
 
-// maxShared, in bytes, is the length of a message that an event may keep in memory whole. A reader
-// that is slow has thousands of events.
+// maxShared bounds the messages, in bytes, that an event retains whole: a slow watcher has thousands of events.
 const maxShared = 512
 
-// keptQuestion returns the question of a message for an event: a part of the message, or a copy.
 func keptQuestion(message []byte) []byte {
 	q := message[headerLen : headerLen+questionLen(message)]
 	if len(message) > maxShared {
@@ -28,10 +25,10 @@ func keptQuestion(message []byte) []byte {
 	return q
 }
 
-// publish publishes the outcome of the exchange to watchers. The arguments are the arguments of count.
+// The arguments are those of count.
 func (x *Exchange) publish(result, reason string, rcode int) {
 	in := x.from.channel.intake
-	o := &x.from.origin // zero if the sender is not known
+	o := &x.from.origin // zero if the sender is unknown
 	e := watch.Event{
 		Arrived: x.arrived, Took: time.Since(x.arrived),
 		Bridge: in.bridge.Name, Port: o.Port, Switch: o.Switch, Network: o.Network, Attributes: o.Attributes,

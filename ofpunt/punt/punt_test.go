@@ -179,7 +179,7 @@ func readerRunsKnownNames(t *testing.T) bool {
 			t.Error("no exchange in the context, or not what was found")
 		}
 		known := r.Question[0].Name == "A."
-		if x.transport.(*datagram).runByReader.Load() != known {
+		if x.onReader() != known {
 			wrong.Add(1)
 		}
 		if !known {

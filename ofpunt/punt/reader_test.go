@@ -4,10 +4,13 @@ package punt
 
 import (
 	"bytes"
+	"context"
 	"net"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/miekg/dns"
 
 	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/ofpunt/punttest"
@@ -113,6 +116,124 @@ func yieldsBehind(t *testing.T, batch func(next uint32) []byte) int32 {
 		isARP = bytes.Contains(packetOut(t, peer), []byte{8, 6, 0, 1, 8, 0, 6, 4, 0, 2})
 	}
 	return yields.Load()
+}
+
+// The reader runs a chain with *cache* until the chain leaves the reader. Another goroutine takes the queries
+// behind, over UDP and over TCP.
+func TestChainLeavesReader(t *testing.T) {
+	query := func(label byte) []byte {
+		q := bytes.Clone([]byte(punttest.Query))
+		q[len(q)-6] = label
+		return q
+	}
+	datagram := func(label byte) []byte {
+		f := punttest.QueryFrame()
+		f[len(f)-6] = label
+		return punttest.Punt(f)
+	}
+	for _, tt := range []struct {
+		name string
+		miss func(t *testing.T, next uint32) []byte
+	}{
+		{"UDP", func(*testing.T, uint32) []byte { return datagram('b') }},
+		{"TCP", func(t *testing.T, next uint32) []byte {
+			return punttest.Punt(punttest.Segment(t, 8, next, punttest.ACK, overTCP(string(query('b')))))
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for range 100 { // on a busy machine the reader may leave all of them to workers
+				if leavesReader(t, tt.miss) {
+					return
+				}
+			}
+			t.Error("the reader has never run two queries of one read")
+		})
+	}
+}
+
+// leavesReader sends a query that leaves the reader and waits, and two others behind. It reports whether the reader ran
+// all of them.
+func leavesReader(t *testing.T, miss func(t *testing.T, next uint32) []byte) bool {
+	t.Helper()
+	conn, peer := punttest.Connect(t)
+	stack, err := tcp.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newChannelOn(t, conn, func() {}, stack)
+	guestIs(c.intake, "1")
+	release := make(chan struct{})
+	var onReader atomic.Int64
+	s := serve(c.intake, func(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) {
+		x, _ := FromContext(ctx)
+		if x.onReader() {
+			onReader.Add(1)
+		}
+		if r.Question[0].Name == "b." {
+			x.LeaveReader()
+			if x.onReader() || !x.Left() {
+				t.Error("the query is still on the reader")
+			}
+			<-release
+		}
+		reply(ctx, w, r)
+	}, func(c *Config) { c.FromCache = true })
+	s.hits.balance.Store(hitsPerMiss) // a miss is not too much
+	next := begin(t, peer)
+	send(t, peer, miss(t, next), punttest.Punt(punttest.QueryFrame()), punttest.Punt(punttest.QueryFrame()))
+	answers(t, peer, 2)
+	close(release)
+	answers(t, peer, 1)
+	if onReader.Load() < 3 {
+		return false
+	}
+	if s.workersUntil.Load() != 0 {
+		t.Error("a query counts as one that has blocked the reader")
+	}
+	return true
+}
+
+// While many queries miss *cache*, workers run all of them. Without databases there is nothing to find.
+func TestWorkersRunMisses(t *testing.T) {
+	c, peer := newChannel(t)
+	guestIs(c.intake, "1")
+	s := serve(c.intake, reply, func(c *Config) { c.FromCache, c.Find = true, nil })
+	s.hits.balance.Store(-1)
+	send(t, peer, punttest.Punt(punttest.QueryFrame()))
+	answers(t, peer, 1)
+	testkit.Eventually(t, "run by a worker", func() bool { return c.intake.workers.waiting.Load() != 0 })
+}
+
+// Chains with *cache* stay off the reader while many queries would leave it.
+func TestHitBalance(t *testing.T) {
+	var h hitBalance
+	steps := func(hits, misses int) {
+		for range hits {
+			h.hit()
+		}
+		for range misses {
+			h.miss()
+		}
+	}
+	for _, tt := range []struct {
+		name         string
+		hits, misses int
+		want         bool
+	}{
+		{"at the beginning", 0, 0, true},
+		{"one miss", 0, 1, false},
+		{"as many hits as that costs", hitsPerMiss, 0, true},
+		{"a flood of misses", 0, 10000, false},
+		{"less than it may count", maxBalance - 1, 0, false},
+		{"more than that", 2 * hitsPerMiss, 0, true},
+		{"a long time of hits", 10000, 0, true},
+		{"more misses than may count", 0, maxBalance/hitsPerMiss + 1, false},
+	} {
+		steps(tt.hits, tt.misses)
+		if got := h.pays(); got != tt.want {
+			t.Errorf("%s: %v, balance %d", tt.name, got, h.balance.Load())
+		}
+	}
 }
 
 // A query that blocks a reader sends those after it to workers, for a while.

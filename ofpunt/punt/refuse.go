@@ -22,20 +22,17 @@ const (
 	bitCD      = 1 << 4
 )
 
-// bareOPT is an OPT record without options (RFC 6891, section 6.1.2): root,
-// type 41, the payload size that this process takes, no flags.
+// bareOPT is an OPT record without options (RFC 6891, section 6.1.2).
 var bareOPT = [11]byte{0, 0, 41, maxPayload >> 8, maxPayload & 0xff}
 
-// The first byte of the flags of an OPT record, and DO in it (RFC 6891, section 6.1.3).
+// Offset of the flags in an OPT record, and DO (RFC 6891, section 6.1.3).
 const (
 	flagsAt = 7
 	bitDO   = 1 << 7
 )
 
-// appendError appends the answer to the DNS message m with rcode and nothing in
-// it but m's question and, where m has one, an OPT record with m's DO. RA is set if recursive is.
-// It needs no parser and allocates nothing, since it also answers queries that are not
-// admitted. It returns nil when m has no whole header.
+// appendError appends the answer to m with rcode, m's question and, if m has OPT, OPT with the same DO. It does not
+// parse or allocate, as it also answers rejected queries. It returns nil without a whole header.
 func appendError(dst, m []byte, rcode int, recursive bool) []byte {
 	if len(m) < headerLen {
 		return nil
@@ -48,8 +45,7 @@ func appendError(dst, m []byte, rcode int, recursive bool) []byte {
 	asked := binary.BigEndian.Uint16(m[2:])
 	flags := bitQR | asked&opcodeBits | uint16(rcode&0xf)
 	if asked&opcodeBits == dns.OpcodeQuery {
-		// What the bits would say of another opcode, which gets NOTIMP, is not known:
-		// none is set there, as with BIND (RFC 8906, section 8.1.4).
+		// Other opcodes get NOTIMP without flags, as with BIND (RFC 8906, section 8.1.4).
 		flags |= asked & (bitRD | bitCD)
 		if recursive {
 			flags |= bitRA
@@ -76,8 +72,7 @@ func appendError(dst, m []byte, rcode int, recursive bool) []byte {
 	return dst
 }
 
-// questionLen is the length of the one question of m, 0 where it has not just
-// one that is whole and plain (a first name has nothing to point back to).
+// questionLen returns the length of m's question, or 0 unless m has one whole, uncompressed question.
 func questionLen(m []byte) int {
 	if binary.BigEndian.Uint16(m[4:]) != 1 {
 		return 0
@@ -95,19 +90,17 @@ func questionLen(m []byte) int {
 	return 0
 }
 
-// Types that may be asked for but are none of data (RFC 6895, section 3.1).
+// Query types without data (RFC 6895, section 3.1).
 const (
 	firstMetaType = 128
 	lastMetaType  = dns.TypeANY
 )
 
-// refusedQuestion returns the rcode for a question that no chain gets, and the reason, which is empty for all
-// other questions. The rcodes are the rcodes of BIND 9.18. If a chain has a plugin for zone transfers, the
-// chains get zone transfers.
+// refusedQuestion returns the rcode of BIND 9.18 and the reason for a question that no chain gets, else no reason.
 func refusedQuestion(q dns.Question, transfers bool) (rcode int, reason string) {
 	switch q.Qclass {
 	case dns.ClassANY, dns.ClassNONE:
-		// They are of UPDATE (RFC 2136, section 2.4); no zone is of class ANY.
+		// Only UPDATE uses these classes (RFC 2136, section 2.4); no zone has class ANY.
 		return dns.RcodeFormatError, metric.ReasonForeignQuery
 	}
 	switch t := q.Qtype; {

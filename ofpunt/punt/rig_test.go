@@ -107,6 +107,7 @@ func newChannelOn(t testing.TB, conn *openflow.Conn, before func(), stack *tcp.S
 		served <- conn.Serve(openflow.Handler{
 			PacketIn: func(p *openflow.PacketIn) { before(); c.PacketIn(p) },
 			SlowTask: TaskLasts,
+			Go:       c.intake.Go,
 		})
 	}()
 	t.Cleanup(func() {

@@ -11,8 +11,7 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/metric"
 )
 
-// validate decodes the DNS message and checks it. It reports whether it is a query for the chains; else the
-// exchange has been dealt with.
+// validate reports whether the chains get the query; if not, it has dealt with the exchange.
 func (x *Exchange) validate() bool {
 	switch accept(x.payload) {
 	case acceptShort:
@@ -36,12 +35,12 @@ func (x *Exchange) validate() bool {
 	if x.answerWhy() {
 		return false
 	}
-	// A query that may not be resumed is refused by the server.
+	// CoreDNS refuses a query that may not be resumed.
 	if x.server.hijack() && x.transport.resumable() && refusedByServer(r) && !x.ovnOwned() {
 		x.resumeOrDrop(metric.Resumed, metric.ReasonForeignQuery)
 		return false
 	}
-	// An EDNS version that is not known comes first: the server answers BADVERS.
+	// CoreDNS answers an unknown EDNS version with BADVERS.
 	if o := r.IsEdns0(); o == nil || o.Version() == 0 {
 		if rcode, reason := refusedQuestion(r.Question[0], x.server.Transfers); reason != "" {
 			x.refuseQuestion(rcode, reason)
@@ -53,7 +52,6 @@ func (x *Exchange) validate() bool {
 	return true
 }
 
-// refuseQuestion refuses a question that no chain gets.
 func (x *Exchange) refuseQuestion(rcode int, reason string) {
 	if x.server.hijack() && x.ovnOwned() {
 		x.replyError(rcode, metric.Refused, reason)
@@ -62,24 +60,21 @@ func (x *Exchange) refuseQuestion(rcode int, reason string) {
 	x.refuse(rcode, reason)
 }
 
-// RefuseTransfer refuses a zone transfer that has come to a chain without a plugin for it, as it is
-// refused before the chains where none has one.
+// RefuseTransfer refuses a zone transfer in a chain without a plugin for transfers.
 func (x *Exchange) RefuseTransfer() { x.refuseQuestion(dns.RcodeRefused, metric.ReasonTransfer) }
 
-// ovnOwned reports whether OVN owns the name of the question. Such a query never leaves the node, even if no
-// plugin here takes its type, its class or its version of EDNS.
+// ovnOwned reports whether OVN owns the name. Such a query never leaves the node, even if no plugin handles its
+// type, class or EDNS version.
 func (x *Exchange) ovnOwned() bool {
 	return x.server.OVNOwned(&x.from.origin, strings.ToLower(x.request.Question[0].Name))
 }
 
-// refusedByServer reports whether CoreDNS's server would refuse a query by itself, before
-// any chain: another class than IN, or an EDNS version that is not known.
+// refusedByServer reports whether CoreDNS would refuse a query before any chain.
 func refusedByServer(r *dns.Msg) bool {
 	o := r.IsEdns0()
 	return r.Question[0].Qclass != dns.ClassINET || o != nil && o.Version() != 0
 }
 
-// What accept makes of the header of a DNS message.
 type acceptance uint8
 
 const (
@@ -90,7 +85,7 @@ const (
 	acceptOpcode
 )
 
-// accept checks a message by its header, as CoreDNS does on a socket, apart from NOTIFY.
+// accept checks the header as CoreDNS does on a socket, except for NOTIFY.
 func accept(m []byte) acceptance {
 	if len(m) < headerLen {
 		return acceptShort
@@ -103,8 +98,7 @@ func accept(m []byte) acceptance {
 		Nscount: binary.BigEndian.Uint16(m[8:]),
 		Arcount: binary.BigEndian.Uint16(m[10:]),
 	}
-	// CoreDNS takes NOTIFY, which is for servers that have zones from others: no
-	// plugin here does. In hijack mode it is on its way to one that may.
+	// CoreDNS takes NOTIFY, but no plugin here does. In hijack mode it is resumed.
 	if h.Bits>>11&0xf == dns.OpcodeNotify && h.Bits&bitQR == 0 {
 		return acceptOpcode
 	}

@@ -11,14 +11,12 @@ import (
 const (
 	questionTail = 4  // QTYPE, QCLASS
 	recordTail   = 10 // TYPE, CLASS, TTL, RDLENGTH (RFC 1035, section 4.1.3)
-	// maxWireName, in bytes, is of a name with the root's byte (RFC 1035, section 2.3.4).
+	// in bytes, with the root (RFC 1035, section 2.3.4)
 	maxWireName = 255
 )
 
-// wellFormed reports whether the DNS message m, which has a whole header, is a question and the records that
-// its counts promise. The parser of miekg/dns is more lenient: it takes a message that ends early or has a
-// class of 0 (reserved by RFC 6895, section 3.2), follows compression pointers that lead forward, and reads
-// an OPT record wherever it stands. Of the contents of records wellFormed reads only the OPT record.
+// wellFormed reports whether m, with a whole header, is one question and the promised records. miekg/dns also takes
+// truncated messages, class 0 (reserved by RFC 6895, section 3.2), forward compression pointers, and OPT anywhere.
 func wellFormed(m []byte) bool {
 	if binary.BigEndian.Uint16(m[4:]) != 1 {
 		return false
@@ -29,7 +27,7 @@ func wellFormed(m []byte) bool {
 	}
 	at += questionTail
 
-	const additional = 10 // where the header counts them
+	const additional = 10 // offset of ARCOUNT
 	opts := 0
 	for section := 6; section <= additional; section += 2 {
 		for range binary.BigEndian.Uint16(m[section:]) {
@@ -38,8 +36,7 @@ func wellFormed(m []byte) bool {
 				return false
 			}
 			if typ == dns.TypeOPT {
-				// One at most, in the additional section, of the root (RFC 6891,
-				// sections 6.1.1 and 6.1.2).
+				// One at most, in the additional section, of the root (RFC 6891, sections 6.1.1 and 6.1.2).
 				if opts++; opts > 1 || section != additional || m[at] != 0 {
 					return false
 				}
@@ -50,8 +47,6 @@ func wellFormed(m []byte) bool {
 	return true
 }
 
-// skipRecord returns the type of the record at m[at:] and the end of the record. It reports whether the
-// record is whole.
 func skipRecord(m []byte, at int) (typ uint16, end int, ok bool) {
 	if at, ok = skipName(m, at); !ok || len(m)-at < recordTail {
 		return 0, 0, false
@@ -60,9 +55,8 @@ func skipRecord(m []byte, at int) (typ uint16, end int, ok bool) {
 	return binary.BigEndian.Uint16(m[at:]), end, end <= len(m)
 }
 
-// skipName returns the end of the name at m[at:]. A compression pointer has to lead to a prior occurrence of
-// a name (RFC 1035, section 4.1.4): before the name, and before the destination of the pointer before it. So
-// no name is endless.
+// skipName requires that a compression pointer leads before the name and the previous pointer's target (RFC 1035,
+// section 4.1.4), so no name is endless.
 func skipName(m []byte, at int) (end int, ok bool) {
 	before, length := at, 1
 	for at < len(m) {

@@ -13,15 +13,14 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/metric"
 )
 
-// answerer is who has answered, as far as the property *why* stores it.
+// answerer is for the property *why*.
 type answerer struct {
-	// plugin is the name of the package of the plugin, empty if no plugin has answered.
+	// plugin is a package name, empty if no plugin has answered.
 	plugin string
-	// empty is set if the answer has no records.
+	// no records
 	empty bool
 }
 
-// answererOf returns who calls the writer with an answer. It is the zero value without the property *why*.
 func (s *Server) answererOf(m *dns.Msg) (a answerer) {
 	if s.lastQueries != nil {
 		a = answerer{pluginOnStack(), len(m.Answer) == 0}
@@ -29,22 +28,20 @@ func (s *Server) answererOf(m *dns.Msg) (a answerer) {
 	return a
 }
 
-// maxFrames is more than there are between the writer and the plugin: each plugin on the way may have a writer.
+// maxFrames exceeds the frames up to the plugin: each plugin may add a writer.
 const maxFrames = 64
 
-// answersForForward ends the name of the function of package chain that writes the answer of *forward*, with the
-// property *hedge*.
+// answersForForward ends the name of the function that answers for *forward* with the property *hedge*.
 const answersForForward = "/chain.(*loopGuard).ServeDNS"
 
-// pluginOnStack returns the name of the package of the innermost ServeDNS on the stack, or of the caller of
-// origin.ReplaceAnswer before that. The interface PluginTracker of CoreDNS has the outermost plugin instead, since each
-// call of the next plugin wraps the writer.
+// pluginOnStack returns the package of the innermost ServeDNS on the stack, or of an earlier caller of
+// origin.ReplaceAnswer. CoreDNS's PluginTracker has the outermost plugin.
 func pluginOnStack() string {
 	var pcs [maxFrames]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
 	for replaced := false; ; {
 		f, more := frames.Next()
-		// The name is such as github.com/coredns/coredns/plugin/forward.(*Forward).ServeDNS.
+		// For example github.com/coredns/coredns/plugin/forward.(*Forward).ServeDNS.
 		if strings.HasSuffix(f.Function, answersForForward) {
 			return "forward"
 		}
@@ -59,12 +56,11 @@ func pluginOnStack() string {
 	}
 }
 
-// guest returns the logical port for the property *why*.
 func (s *sender) guest() lastquery.Guest {
 	return lastquery.Guest{Network: s.origin.Network, Switch: s.origin.Switch, Port: s.origin.Port}
 }
 
-// store stores the outcome of the exchange for the property *why*. The arguments are the arguments of count.
+// store is for the property *why*. The arguments are those of count.
 func (x *Exchange) store(result, reason string, rcode int) {
 	if x.server.lastQueries == nil || reason == metric.ReasonWhy || x.from.origin.Port == "" || x.from.channel.intake.bridge.Tally == nil || len(x.payload) < headerLen {
 		return
@@ -84,8 +80,8 @@ func (x *Exchange) store(result, reason string, rcode int) {
 	x.server.lastQueries.Put(x.from.guest(), &q)
 }
 
-// answerWhy answers a question of the property *why*: for the zone itself what has become of the guest's last query,
-// for NAME.ZONE of its last query for the name. It reports whether the question is one.
+// answerWhy answers the zone with the guest's last query, and NAME.ZONE with the last query for NAME. It reports
+// whether the question is for the zone.
 func (x *Exchange) answerWhy() bool {
 	question := &x.request.Question[0]
 	zone := x.server.Why
@@ -109,10 +105,10 @@ func (x *Exchange) answerWhy() bool {
 	defer buffers.put(b)
 	answer, err := x.writer.pack(m, b)
 	if err != nil {
-		_ = x.writer.fail(err) // counted and logged there
+		_ = x.writer.fail(err) // fail counts and logs
 		return true
 	}
 	b.answer, b.rcode = answer, m.Rcode
-	_ = x.reply(b, metric.Answered, metric.ReasonWhy, m.Rcode) // counted there
+	_ = x.reply(b, metric.Answered, metric.ReasonWhy, m.Rcode) // reply counts
 	return true
 }

@@ -14,13 +14,10 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/metric"
 )
 
-// maxPayload is the largest answer in bytes, whatever buffer the guest offers:
-// what passes an IPv6 path of minimal MTU unfragmented with room to spare (the
-// DNS Flag Day 2020 figure). An answer in fragments would pass neither an
-// overlay's MTU nor a stateless filter.
+// maxPayload is the largest answer in bytes, whatever the guest offers: the DNS Flag Day 2020 figure for
+// unfragmented IPv6. Fragments pass neither an overlay's MTU nor a stateless filter.
 const maxPayload = 1232
 
-// payloadLimit is the largest answer in bytes to a datagram with r.
 func payloadLimit(r *dns.Msg) int {
 	if o := r.IsEdns0(); o != nil {
 		return min(max(int(o.UDPSize()), dns.MinMsgSize), maxPayload)
@@ -28,24 +25,21 @@ func payloadLimit(r *dns.Msg) int {
 	return dns.MinMsgSize
 }
 
-// writer is the dns.ResponseWriter of an exchange. It is safe for concurrent
-// use; the first message that it takes is the answer, others are errors. The messages of a zone
-// transfer over TCP are one answer (RFC 5936, section 2.2), of one goroutine.
+// writer is the dns.ResponseWriter of an exchange, safe for concurrent use. A second message is an error, except in
+// a zone transfer over TCP on one goroutine (RFC 5936, section 2.2).
 type writer struct {
-	x *Exchange
-	// limit is the largest answer, in bytes.
+	x       *Exchange
 	limit   int32
 	overTCP bool
-	// do is the DO of the query: plugins may change the DO of the request.
+	// DO of the query: plugins may change the request
 	do bool
-	// transfers is set if the question is for a zone transfer over TCP, and more once the
-	// first message of that is sent.
+	// transfers is set for a zone transfer over TCP, more after its first message.
 	transfers     bool
 	more          atomic.Bool
 	local, remote udpAddr
 }
 
-// init makes w of an exchange; in place, as its addresses point into it.
+// in place, as the addresses point into w
 func (w *writer) init(x *Exchange) {
 	w.x, w.limit, w.overTCP = x, dns.MaxMsgSize, x.transport.overTCP()
 	if o := x.request.IsEdns0(); o != nil {
@@ -62,14 +56,13 @@ func (w *writer) init(x *Exchange) {
 	w.remote.set(x.from.ends.Src)
 }
 
-// LocalAddr is the address that the guest asked.
+// LocalAddr returns the address that the guest asked.
 func (w *writer) LocalAddr() net.Addr { return w.addr(&w.local) }
 
-// RemoteAddr returns the address of the guest, as its packet claims. Tenants may share addresses: it
-// identifies no guest.
+// RemoteAddr returns the packet's source address. It identifies no guest: tenants may share addresses.
 func (w *writer) RemoteAddr() net.Addr { return w.addr(&w.remote) }
 
-// addr is a in the type by which plugins know the transport.
+// Plugins detect the transport by the type.
 func (w *writer) addr(a *udpAddr) net.Addr {
 	if w.overTCP {
 		return (*net.TCPAddr)(&a.UDPAddr) // the fields are the same
@@ -77,8 +70,7 @@ func (w *writer) addr(a *udpAddr) net.Addr {
 	return &a.UDPAddr
 }
 
-// udpAddr is a net.UDPAddr with the room for its address: plugins ask for it many
-// times a query.
+// udpAddr has memory for the address: plugins ask for it many times a query.
 type udpAddr struct {
 	net.UDPAddr
 	ip [net.IPv6len]byte
@@ -95,11 +87,10 @@ func (u *udpAddr) set(a netip.AddrPort) {
 	}
 }
 
-// WriteMsg implements dns.ResponseWriter. An answer over the limit is sent
-// without what does not fit, with TC set.
+// WriteMsg implements dns.ResponseWriter. It truncates an answer over the limit and sets TC.
 func (w *writer) WriteMsg(m *dns.Msg) error {
 	if m.Rcode >= RcodeResumed {
-		// The plugins above have taken note of the rcode. To log, any but this is an error.
+		// Plugins have seen the rcode. *log* takes any other for an error.
 		m.Rcode = dns.RcodeSuccess
 		return errNoAnswer
 	}
@@ -107,9 +98,8 @@ func (w *writer) WriteMsg(m *dns.Msg) error {
 		m.RecursionAvailable = true
 	}
 	if o := m.IsEdns0(); o != nil {
-		// CoreDNS returns half of the flags that must be 0 (RFC 6891, section 6.1.4), the DO of an upstream,
-		// and BADVERS without DO (RFC 3225, section 3). It returns the guest's buffer size in the record of
-		// the query, which plugins read once more behind the answer.
+		// CoreDNS returns reserved flags (RFC 6891, section 6.1.4), an upstream's DO, and BADVERS without DO (RFC
+		// 3225, section 3). It returns the guest's buffer size in the query's record, which plugins read again.
 		o.Hdr.Ttl &^= 0xffff
 		o.SetDo(w.do)
 		size := o.Hdr.Class
@@ -118,7 +108,7 @@ func (w *writer) WriteMsg(m *dns.Msg) error {
 	}
 	setKeepalive(m, w.x.promise(w.x.keepalive))
 	if w.overTCP && m.Len() > maxPayload {
-		m.Compress = true // as what would not go into a datagram is
+		m.Compress = true // as for an answer too large for a datagram
 	}
 	b := buffers.get()
 	defer buffers.put(b)
@@ -137,7 +127,6 @@ func (w *writer) WriteMsg(m *dns.Msg) error {
 	return err
 }
 
-// pack returns m as it is sent, in b if it fits there.
 func (w *writer) pack(m *dns.Msg, b *buffer) ([]byte, error) {
 	limit := int(w.limit)
 	if s := w.x.signer.Load(); s != nil && m.IsTsig() != nil {
@@ -149,7 +138,6 @@ func (w *writer) pack(m *dns.Msg, b *buffer) ([]byte, error) {
 	return m.PackBuffer(b.answer[:cap(b.answer)])
 }
 
-// reply sends the first message of the answer.
 func (w *writer) reply(m *dns.Msg, b *buffer) error {
 	switch {
 	case m.Rcode == dns.RcodeServerFailure && w.x.looped.Load():
@@ -160,8 +148,7 @@ func (w *writer) reply(m *dns.Msg, b *buffer) error {
 	return w.x.reply(b, metric.Answered, metric.ReasonChain, 0)
 }
 
-// Write implements dns.ResponseWriter; p is a whole DNS message. No plugin of this
-// build calls it.
+// Write implements dns.ResponseWriter. No plugin of this build calls it.
 func (w *writer) Write(p []byte) (int, error) {
 	m := new(dns.Msg)
 	if err := m.Unpack(p); err != nil {
@@ -174,8 +161,7 @@ func (w *writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// fail answers SERVFAIL, as the plugins' answer is no DNS message: not all of them
-// look at the error, and their guest would wait for nothing.
+// fail answers SERVFAIL: some plugins ignore the error, and the guest would wait.
 func (w *writer) fail(err error) error {
 	err = fmt.Errorf("packing the answer: %w", err)
 	if !w.x.server.unpackable.Swap(true) {
@@ -185,7 +171,6 @@ func (w *writer) fail(err error) error {
 	return err
 }
 
-// TsigStatus implements dns.ResponseWriter.
 func (w *writer) TsigStatus() error {
 	if s := w.x.signer.Load(); s != nil {
 		return s.status
@@ -193,7 +178,6 @@ func (w *writer) TsigStatus() error {
 	return errNoKeys
 }
 
-// TsigTimersOnly implements dns.ResponseWriter.
 func (w *writer) TsigTimersOnly(only bool) {
 	if s := w.x.signer.Load(); s != nil {
 		s.timersOnly = only

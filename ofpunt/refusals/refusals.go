@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package refusals records what limits refuse each guest, for the log and for the control socket. It has
-// no clock, no log and no goroutine:
+// Package refusals records what limits refuse guests, with bounded memory and log lines (see [Ledger]). It has no
+// clock, log or goroutine:
 //
 //	reader, workers ──Add──► Ledger ──Lines──► log, at each heartbeat of the session
 //	                           └────Of, Busiest──► control socket
-//
-// Memory and log lines are bounded, whatever guests do: see [Ledger].
 package refusals
 
 import (
@@ -18,22 +16,22 @@ import (
 	"time"
 )
 
-// Guest is a guest as the log names it.
+// Guest names a guest in the log.
 type Guest struct{ Port, Switch string }
 
-// Kind is the property of ofpunt that has refused something.
+// Kind is the property of ofpunt that refused.
 type Kind uint8
 
-// The kinds.
+// Kinds of refusals.
 const (
 	Rate        Kind = iota // packets that the switch has dropped
 	Concurrent              // queries over max_concurrent of the guest or its limit
-	Overload                // queries over what all guests, or those of its network, may have in flight
-	Connections             // attempts to connect over what the guest or its network may have open
+	Overload                // queries over the limit of all guests, or of the network's
+	Connections             // connections over the limit of the guest or its network
 	kinds
 )
 
-// Counts are refusals by kind: packets, queries or attempts to connect.
+// Counts are refused packets, queries or connections by kind.
 type Counts [kinds]uint64
 
 // Total returns the sum of all kinds.
@@ -44,7 +42,6 @@ func (c *Counts) Total() (n uint64) {
 	return n
 }
 
-// says is what the log says of each kind.
 var says = [kinds]string{
 	Rate:        "packets over rate",
 	Concurrent:  "queries over max_concurrent",
@@ -53,57 +50,47 @@ var says = [kinds]string{
 }
 
 const (
-	// Period is the least time between two lines of one guest, and the time that maxLines is
-	// for.
+	// Period is the least time between two lines of a guest, and the time of maxLines.
 	Period = time.Minute
-	// maxLines is how many guests get a line in a period; the busiest do.
+	// maxLines guests, the busiest, get a line in a period.
 	maxLines = 10
-	// maxGuests is how many guests are kept at a time, more than half of the guests of a large
-	// chassis. Others are only known to exist.
+	// maxGuests bounds accounts, at over half of a large chassis' guests. Others are only counted.
 	maxGuests = 1024
-	// maxKept is how many of them are left by the line about those without one, the busiest. The
-	// rest of the room is for guests that were not refused anything before.
+	// maxKept accounts, the busiest, survive the line about further ports, so guests refused for the first time have
+	// room.
 	maxKept = maxGuests / 2
 )
 
-// Ledger has the refusals of the last minutes, and which of them are not logged yet. A guest gets at most one line in a [Period]. All guests
-// together get at most maxLines and one more line, which counts the guests without a line. Each refusal is
-// logged once, in one of both. The zero value is empty. It is safe for concurrent use.
+// Ledger has the refusals of the last minutes. A guest gets at most one line in a [Period], all together maxLines and
+// a line that counts the others. Each refusal is logged once. The zero value is empty. Safe for concurrent use.
 type Ledger struct {
-	mu sync.Mutex // guards what follows
-	// guests are the guests with a refusal to log, or with a line within the last period.
+	mu sync.Mutex // guards all fields below
+	// guests have a refusal to log, or had a line within the last period.
 	guests map[Guest]*account
-	// unnamed counts what was refused to guests that found no room.
+	// unnamed counts refusals of guests without an account.
 	unnamed uint64
-	// since is when the present period began, lines how many guests got a line in it, and
-	// summed is set once it had its line about the others.
+	// Of this period: its begin, the guests with a line, and whether the others had theirs.
 	since  time.Time
 	lines  int
 	summed bool
 }
 
-// account is what one guest was refused.
 type account struct {
-	// counts are the refusals that no line has yet, and all are the refusals since the guest was last without one
-	// for a Period.
+	// counts are not logged yet; all is since the guest was last without a refusal for a Period.
 	counts, all Counts
-	// fresh is set if something was refused since the last call of Lines, and refused is the time of the last call
-	// that found it set.
+	// fresh: refused since the last call of Lines. refused is the last call with fresh set.
 	fresh   bool
 	refused time.Time
-	// waited is the part of the refusals that lines about further ports have logged since the last line of
-	// the guest.
+	// waited was logged only about further ports since the guest's last line.
 	waited uint64
-	// logged is when the guest had its last line, and summed when it was last among the further
-	// ports; zero for never.
+	// Last line of the guest, and of further ports with it; zero for never.
 	logged, summed time.Time
 }
 
-// rank is what the guest was refused since its last line: who is refused for long gets a line too.
+// With waited, a guest that is refused for long gets a line too.
 func (a *account) rank() uint64 { return a.waited + a.counts.Total() }
 
-// Add records that a guest was refused n packets, queries or connections. It does not block for long, and
-// allocates only for the first refusal of a guest.
+// Add records n refusals. It blocks briefly, and allocates only for a guest's first.
 func (l *Ledger) Add(g Guest, k Kind, n uint64) {
 	if n == 0 || k >= kinds {
 		return
@@ -127,8 +114,7 @@ func (l *Ledger) Add(g Guest, k Kind, n uint64) {
 	a.fresh = true
 }
 
-// Of returns what a guest was refused since it was last without a refusal for a [Period]. It is zero for a guest
-// that is within its limits. The time is the time of the last call of Lines.
+// Of returns a guest's refusals since it was last without one for a [Period], by the time of Lines.
 func (l *Ledger) Of(g Guest) (c Counts) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -138,7 +124,7 @@ func (l *Ledger) Of(g Guest) (c Counts) {
 	return c
 }
 
-// Busiest returns how many guests [Ledger.Of] is not zero for, and the guest that was refused most.
+// Busiest returns the guest with most refusals by [Ledger.Of], and how many guests have any.
 func (l *Ledger) Busiest() (busiest Guest, guests int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -160,7 +146,7 @@ func compare(a, b Guest) int {
 	return cmp.Or(cmp.Compare(a.Port, b.Port), cmp.Compare(a.Switch, b.Switch))
 }
 
-// Lines returns the lines to log at a time. The time must not go back.
+// Lines returns the lines to log. now must not go back.
 func (l *Ledger) Lines(now time.Time) (lines []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -186,7 +172,6 @@ func (l *Ledger) Lines(now time.Time) (lines []string) {
 	return lines
 }
 
-// expire forgets the refusals of guests that were refused nothing for a Period.
 func (l *Ledger) expire(now time.Time) {
 	for _, a := range l.guests {
 		if a.fresh {
@@ -197,12 +182,11 @@ func (l *Ledger) expire(now time.Time) {
 	}
 }
 
-// due returns the guests that may have a line now, the busiest first, and forgets those about
-// whom there is nothing to log.
+// due returns guests for a line, the busiest first, and forgets guests without anything to log.
 func (l *Ledger) due(now time.Time) (due []Guest) {
 	for g, a := range l.guests {
 		switch {
-		case now.Sub(a.logged) < Period: // it has had its line
+		case now.Sub(a.logged) < Period: // had its line
 		case a.counts.Total() > 0:
 			due = append(due, g)
 		case now.Sub(a.summed) >= Period:
@@ -215,7 +199,6 @@ func (l *Ledger) due(now time.Time) (due []Guest) {
 	return due
 }
 
-// line is the line of one guest.
 func line(g Guest, a *account) string {
 	var refused []string
 	for k, n := range a.counts {
@@ -226,8 +209,7 @@ func line(g Guest, a *account) string {
 	return fmt.Sprintf("port %q of switch %q was refused %s", g.Port, g.Switch, strings.Join(refused, ", "))
 }
 
-// sum is the line about guests that have none of their own, the busiest first. Of guests it leaves
-// maxKept, so that there is room for others.
+// sum returns the line about further ports, and forgets the least busy guests over maxKept.
 func (l *Ledger) sum(due []Guest, now time.Time) string {
 	refused, more := l.unnamed, ""
 	if l.unnamed > 0 {

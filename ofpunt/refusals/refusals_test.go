@@ -17,7 +17,7 @@ import (
 
 var start = time.Unix(1_800_000_000, 0)
 
-// A guest has a line at the first beat, and then one a minute with what has come meanwhile.
+// A line at the first heartbeat, then one a minute.
 func TestLines(t *testing.T) {
 	var l refusals.Ledger
 	red := refusals.Guest{Port: "red-vm1", Switch: "red"}
@@ -28,7 +28,7 @@ func TestLines(t *testing.T) {
 		add    func()
 		want   []string
 		red    refusals.Counts
-		guests int // that are refused
+		guests int // refused
 	}{
 		{0, func() {}, nil, refusals.Counts{}, 0},
 		{5 * time.Second, func() { l.Add(red, refusals.Rate, 7); l.Add(red, refusals.Rate, 0) },
@@ -63,13 +63,12 @@ func TestLines(t *testing.T) {
 	golden.Check(t, strings.Join(all, "\n"))
 }
 
-// facts returns the names and the numbers of a line.
+// facts returns names and numbers of a line.
 func facts(line string) string {
 	return strings.Join(regexp.MustCompile(`"(?:[^"\\]|\\.)*"|\b[0-9]+\b`).FindAllString(line, -1), " ")
 }
 
-// The busiest guests have the lines of a minute, and one line tells of the others. None is
-// forgotten that is still refused.
+// The busiest guests have the lines of a minute, one line counts the others. Guests still refused get a line later.
 func TestLinesAreBounded(t *testing.T) {
 	var l refusals.Ledger
 	const guests = 25
@@ -112,7 +111,7 @@ func TestLinesAreBounded(t *testing.T) {
 	}
 }
 
-// Memory is bounded where more guests are refused than a chassis has, and comes back.
+// Memory is bounded, and freed.
 func TestGuestsAreBounded(t *testing.T) {
 	var l refusals.Ledger
 	for i := range 5000 {
@@ -131,7 +130,7 @@ func TestGuestsAreBounded(t *testing.T) {
 	}
 }
 
-// Guests that were refused something once, and those that go on, leave room for one that comes later.
+// Guests that were refused once, or still are, leave room for a later one.
 func TestLateGuestIsNamed(t *testing.T) {
 	for name, again := range map[string]int{"ten others go on": 10, "all others go on": 1100} {
 		t.Run(name, func(t *testing.T) {
@@ -155,7 +154,6 @@ func TestLateGuestIsNamed(t *testing.T) {
 	}
 }
 
-// What was refused is told once, by the line of the guest or that about further ports.
 func TestToldOnce(t *testing.T) {
 	var l refusals.Ledger
 	told := func(minute int) (all uint64) {
@@ -179,7 +177,6 @@ func TestToldOnce(t *testing.T) {
 	}
 }
 
-// Readers, workers and the session use one ledger.
 func TestConcurrent(t *testing.T) {
 	var (
 		l    refusals.Ledger

@@ -1,28 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package share is the rule by which networks share a resource: queries in flight,
-// connections, memory. It says how much each network, and each owner in it, may use.
+// Package share decides how networks, and owners in them, share queries in flight, connections or memory.
 //
-// An owner has a limit of its own. A network has a dynamic threshold, as switches have for
-// their buffers: it may use no more than it leaves free. One network gets half at most, two
-// of them a third each, and the next one always finds room. So a tenant that uses its share,
-// by however many guests, leaves room for the others.
+// An owner has a fixed limit. A network may use as much as it leaves free, as in switch buffers: one network gets at
+// most half, two a third each, and another always finds room.
 //
-// The package does not count, and has no lock: package punt counts queries (admission.go),
-// package tcp connections and bytes.
+// Callers count and lock: package punt (admission.go) and package tcp.
 package share
 
-// Usage is how much is used: in all, by one network, and by one owner in it. The unit is the
-// caller's.
+// Usage is how much is used in all, by one network, and by one owner in it, in the caller's unit.
 type Usage struct{ All, Network, Owner int }
 
-// Capacity is how much there is in all, and how much of that one owner may use, in the unit of Usage.
+// Capacity is how much all, and one owner, may use.
 type Capacity struct{ All, Owner int }
 
 // Bound says whose limit is exceeded.
 type Bound uint8
 
-// The bounds, in the order in which they are checked.
+// The bounds, in the order of the checks.
 const (
 	None Bound = iota
 	OfOwner
@@ -40,7 +35,7 @@ func (c Capacity) Exceeded(u Usage, n int) Bound {
 	return None
 }
 
-// Crowded reports whether the owner or the network uses three quarters or more of its limit.
+// Crowded reports whether the owner or the network uses three quarters of its limit.
 func (c Capacity) Crowded(u Usage) bool {
 	return 4*u.Owner >= 3*c.Owner || 4*u.Network >= 3*(c.All-u.All)
 }

@@ -41,8 +41,7 @@ func TestExceeded(t *testing.T) {
 	}
 }
 
-// However many networks come, and however much each takes, the next one finds room as long
-// as there is any by the rule: n networks leave one part in n+1.
+// The next network always finds room: n networks leave one part in n+1.
 func TestNextFindsRoom(t *testing.T) {
 	limit := share.Capacity{All: 1 << 12, Owner: 1 << 12}
 	all := 0

@@ -9,18 +9,16 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/share"
 )
 
-// budget bounds the bytes that connections use for one purpose (package share). An
-// owner has a quarter of them at most.
+// budget bounds bytes of connections (package share). An owner has at most a quarter.
 type budget struct {
 	max int // bytes
 
 	// mu guards all below.
-	mu sync.Mutex
-	// used counts the bytes in use, networks and owners the bytes of each that uses some.
+	mu       sync.Mutex
 	used     int
 	networks map[any]int
 	owners   map[any]int
-	// freed is closed at the next release. It is nil without a waiter.
+	// closed at the next release, nil without a waiter
 	freed chan struct{}
 }
 
@@ -28,14 +26,13 @@ func newBudget(size int) *budget {
 	return &budget{max: size, networks: map[any]int{}, owners: map[any]int{}}
 }
 
-// acquire acquires n bytes until release, and reports whether they are free.
 func (b *budget) acquire(of Key, n int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.acquireLocked(of, n)
 }
 
-// acquireLocked is acquire with mu held.
+// mu is held.
 func (b *budget) acquireLocked(of Key, n int) bool {
 	use := share.Usage{All: b.used, Network: b.networks[of.Network], Owner: b.owners[of.Owner]}
 	if (share.Capacity{All: b.max, Owner: b.max / 4}).Exceeded(use, n) != share.None {
@@ -47,10 +44,9 @@ func (b *budget) acquireLocked(of Key, n int) bool {
 	return true
 }
 
-// acquireWait waits until it can acquire n bytes. It reports whether it has, before the
-// deadline and before done was closed.
+// acquireWait reports false at the deadline or when done is closed.
 func (b *budget) acquireWait(of Key, n int, deadline time.Time, done <-chan struct{}) bool {
-	var late <-chan time.Time // of the deadline, nil until it has to wait
+	var late <-chan time.Time // nil before the first wait
 	for {
 		b.mu.Lock()
 		if b.acquireLocked(of, n) {
@@ -77,7 +73,6 @@ func (b *budget) acquireWait(of Key, n int, deadline time.Time, done <-chan stru
 	}
 }
 
-// release releases n bytes that were acquired.
 func (b *budget) release(of Key, n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -90,7 +85,6 @@ func (b *budget) release(of Key, n int) {
 	}
 }
 
-// countDown subtracts n from a count, and deletes it at 0.
 func countDown(m map[any]int, key any, n int) {
 	if m[key] -= n; m[key] == 0 {
 		delete(m, key)

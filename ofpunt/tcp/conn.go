@@ -17,23 +17,22 @@ import (
 	"gvisor.dev/gvisor/pkg/waiter"
 )
 
-// ErrSlow is the error of Send when the peer has not acknowledged enough in time, and the
-// connection was reset.
+// ErrSlow is the error of Send after a reset: the peer has not acknowledged enough in time.
 var ErrSlow = errors.New("the peer does not read what it is sent")
 
-// Conn is one connection.
+// Conn is a TCP connection.
 type Conn struct {
 	stack    *Stack
 	flow     *flow
 	endpoint tcpip.Endpoint
 	gonet    *gonet.TCPConn
 	close    sync.Once
-	request  any // what Request.Keep was given, nil for none and once it was taken
-	// sending is held while messages are sent, so that no other begins within one.
+	request  any // of Request.Keep, nil for none and after TakeRequest
+	// sending serializes messages.
 	sending sync.Mutex
 	// mu guards what follows.
 	mu sync.Mutex
-	// batch has the messages that the call of Send which has begun it is about to send; nil for none.
+	// messages of the leading Send, nil for none
 	batch *[]byte
 }
 
@@ -41,22 +40,21 @@ func newConn(s *Stack, f *flow, ep tcpip.Endpoint, queue *waiter.Queue) *Conn {
 	return &Conn{stack: s, flow: f, endpoint: ep, gonet: gonet.NewTCPConn(queue, ep), request: f.request}
 }
 
-// TakeRequest returns what Request.Keep was given for the first request of the connection, nil if the
-// handler has taken none: then the first one is still to be read. It is not kept: further calls
-// return nil. There must be no two calls at a time.
+// TakeRequest returns the argument of Request.Keep once, else nil: Read then returns the request. Calls must not be
+// concurrent.
 func (c *Conn) TakeRequest() any {
 	v := c.request
 	c.request = nil
 	return v
 }
 
-// Peer returns the peer of the last segment that has come.
+// Peer returns the last segment's peer.
 func (c *Conn) Peer() Peer { return c.flow.peer() }
 
-// Src is the peer's end of the connection, Dst ours.
+// Src returns the peer's end of the connection.
 func (c *Conn) Src() netip.AddrPort { return c.flow.key.Src }
 
-// Dst is our end of the connection.
+// Dst returns our end of the connection.
 func (c *Conn) Dst() netip.AddrPort { return c.flow.key.Dst }
 
 // Read implements net.Conn. It skips urgent data.
@@ -73,20 +71,16 @@ func (c *Conn) Read(b []byte) (int, error) {
 // SetReadDeadline implements net.Conn.
 func (c *Conn) SetReadDeadline(t time.Time) error { return c.gonet.SetReadDeadline(t) }
 
-// maxBatch, in bytes, bounds the messages of a connection that are sent together. One that is longer
-// is sent by itself.
+// maxBatch, in bytes, bounds a batch.
 const maxBatch = 8 << 10
 
-// batches have room for maxBatch bytes each.
 var batches = sync.Pool{New: func() any { b := make([]byte, 0, maxBatch); return &b }}
 
-// Send sends b as a whole. Concurrent calls send one after the other. Messages of several calls may leave in
-// one segment: then the first of the calls sends them, and the others return at once, as if the send buffer
-// had had room.
+// Send sends b as a whole. One of several concurrent calls may send the messages of the others, which return, in
+// one segment.
 //
-// Send blocks while the peer has not acknowledged 160 KiB, until the deadline, but at least for a second
-// after the calls before it. If there is no room in time, or too many bytes wait for room, Send resets the
-// connection and returns [ErrSlow].
+// Send blocks while the send buffer of 160 KiB is full, until the deadline, at least for a second. Without room in
+// time, or if too many bytes wait, Send resets the connection and returns [ErrSlow].
 func (c *Conn) Send(b []byte, deadline time.Time) error {
 	switch c.join(b) {
 	case joined:
@@ -98,8 +92,7 @@ func (c *Conn) Send(b []byte, deadline time.Time) error {
 		defer c.sending.Unlock()
 		return c.send(b, deadline)
 	}
-	// Others that are about to send may join: a segment costs the switch and the peer more than
-	// the message in it.
+	// Let other calls join: a segment costs more than its message.
 	runtime.Gosched()
 	err := c.begin(len(b))
 	batch := c.takeBatch()
@@ -111,16 +104,14 @@ func (c *Conn) Send(b []byte, deadline time.Time) error {
 	return c.send(*batch, deadline)
 }
 
-// joining is what became of a message that was to join others.
 type joining uint8
 
 const (
-	joined  joining = iota // the call that begins the batch sends it
-	leading                // the caller begins a batch
-	alone                  // there is no room in the batch
+	joined joining = iota
+	leading
+	alone // no room
 )
 
-// join adds a message to the messages that are sent together.
 func (c *Conn) join(b []byte) joining {
 	if len(b) > maxBatch {
 		return alone
@@ -139,7 +130,6 @@ func (c *Conn) join(b []byte) joining {
 	return joined
 }
 
-// takeBatch returns the messages that have been joined. The next one begins another batch.
 func (c *Conn) takeBatch() *[]byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -153,8 +143,7 @@ func putBatch(batch *[]byte) {
 	batches.Put(batch)
 }
 
-// begin waits until no other call sends, and locks sending. n bytes wait meanwhile, beside those that
-// join them.
+// n bytes count as unsent while begin waits.
 func (c *Conn) begin(n int) error {
 	if c.sending.TryLock() {
 		return nil
@@ -162,13 +151,13 @@ func (c *Conn) begin(n int) error {
 	if !c.stack.unsent.acquire(c.flow.key, n) {
 		return c.slow()
 	}
-	// The goroutine with the lock has a deadline, and resets the connection after it.
+	// The lock's holder resets the connection at its deadline.
 	c.sending.Lock()
 	c.stack.unsent.release(c.flow.key, n)
 	return nil
 }
 
-// send sends b as a whole. sending is held.
+// sending is held.
 func (c *Conn) send(b []byte, deadline time.Time) error {
 	rest, err := c.write(b)
 	if err != nil || len(rest) == 0 {
@@ -181,7 +170,7 @@ func (c *Conn) send(b []byte, deadline time.Time) error {
 	return c.writeBy(rest, deadline)
 }
 
-// write writes what the send buffer has room for, and returns the rest.
+// write returns what the send buffer has no room for.
 func (c *Conn) write(b []byte) (rest []byte, err error) {
 	n, e := c.endpoint.Write(bytes.NewReader(b), tcpip.WriteOptions{})
 	switch e.(type) {
@@ -191,7 +180,6 @@ func (c *Conn) write(b []byte) (rest []byte, err error) {
 	return nil, fmt.Errorf("TCP: %s", e)
 }
 
-// writeBy writes b as the peer makes room for it, until the deadline.
 func (c *Conn) writeBy(b []byte, deadline time.Time) error {
 	if earliest := time.Now().Add(minSendTimeout); deadline.Before(earliest) {
 		deadline = earliest
@@ -204,30 +192,28 @@ func (c *Conn) writeBy(b []byte, deadline time.Time) error {
 	return err
 }
 
-// slow resets the connection.
 func (c *Conn) slow() error {
 	c.endpoint.Abort()
 	return ErrSlow
 }
 
-// CloseWrite sends a FIN after what was sent. What the peer still sends can be read.
-func (c *Conn) CloseWrite() { _ = c.gonet.CloseWrite() } // it fails where the peer has reset the connection
+// CloseWrite sends a FIN. Reading goes on.
+func (c *Conn) CloseWrite() { _ = c.gonet.CloseWrite() } // it fails if the peer has reset the connection
 
-// Reserve waits until n bytes of memory are free for reading, and reserves them until Release. It reports
-// whether they were free before the deadline, and before the stack was closed.
+// Reserve waits for n bytes of memory for reading, until Release. It reports false at the deadline and after
+// Stack.Close.
 func (c *Conn) Reserve(n int, deadline time.Time) bool {
 	return c.stack.reserved.acquireWait(c.flow.key, n, deadline, c.stack.done)
 }
 
-// Release releases n bytes that were reserved, which may be 0.
+// Release releases n reserved bytes; n may be 0.
 func (c *Conn) Release(n int) {
-	if n > 0 { // most messages are short and reserve nothing, and the budget has one lock for all
+	if n > 0 { // saves the common lock for short messages
 		c.stack.reserved.release(c.flow.key, n)
 	}
 }
 
-// Crowded reports whether the owner or the network has room for few further connections: a quarter of its
-// limit, or less.
+// Crowded reports whether the owner or the network has used three quarters of its limit.
 func (c *Conn) Crowded() bool { return c.stack.crowded(c.flow) }
 
 func (s *Stack) crowded(f *flow) bool {
@@ -236,8 +222,7 @@ func (s *Stack) crowded(f *flow) bool {
 	return f.counts.crowded()
 }
 
-// Close closes the connection. What was sent before still gets to the peer. But if the
-// peer has sent something that was not read, the connection is reset.
+// Close closes the connection after sent data, or resets it if data is unread.
 func (c *Conn) Close() {
 	c.close.Do(func() {
 		c.endpoint.Close()

@@ -8,41 +8,36 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/share"
 )
 
-// synRetry is after how long a peer sends its SYN again for the first time (RFC 6298,
-// section 2.1).
+// synRetry is the first retransmission timeout of a SYN (RFC 6298, section 2.1).
 const synRetry = time.Second
 
-// count counts the connections of an owner, of a network, or all. Stack.mu guards it.
+// count is guarded by Stack.mu.
 type count struct {
-	// most is how many an owner may have open, as its last segment said; unused of others.
+	// owner's limit, as of the last Deliver
 	most int
-	// open counts the connections that this end has not closed, half-open ones included.
+	// not closed by this end, with half-open connections
 	open int
-	// ended has the flows of the others, the one that was closed first in front. They need
-	// memory until the peer has acknowledged our FIN, and in TIME-WAIT.
+	// Closed by this end, oldest first. They need memory until our FIN is acknowledged, and in TIME-WAIT.
 	ended endedFlows
-	// changed is when a connection last began or was closed.
+	// when a connection last began or was closed
 	changed time.Time
 }
 
-// all returns how many connections need memory.
+// all counts the connections that need memory.
 func (c *count) all() int { return c.open + c.ended.n }
 
-// changes reports whether a connection has begun or was closed lately, so that there may be
-// room when a peer sends its SYN again.
+// changes reports whether a retransmitted SYN may find room.
 func (c *count) changes(now time.Time) bool { return now.Sub(c.changed) < synRetry }
 
-// endedFlows is a list of flows that one count has. The flows are linked with each other, as an element of
-// a list for each of three counts would be an allocation for each connection.
+// An intrusive list saves three allocations a connection.
 type endedFlows struct {
 	first, last *flow
 	n           int
 }
 
-// link links a flow with its neighbours in the list of one of its counts.
 type link struct{ before, behind *flow }
 
-// push puts a flow at the end of a list. The list is the list of count i of the flow.
+// i is the index of the list's count.
 func (l *endedFlows) push(f *flow, i int) {
 	f.links[i] = link{before: l.last}
 	if l.last == nil {
@@ -54,7 +49,6 @@ func (l *endedFlows) push(f *flow, i int) {
 	l.n++
 }
 
-// remove takes a flow out of the list.
 func (l *endedFlows) remove(f *flow, i int) {
 	is := f.links[i]
 	if is.before == nil {
@@ -71,7 +65,6 @@ func (l *endedFlows) remove(f *flow, i int) {
 	l.n--
 }
 
-// counts are those that a flow counts in: of its owner, its network, and all.
 type counts [3]*count
 
 const (
@@ -80,7 +73,7 @@ const (
 	ofAll
 )
 
-// countsOf returns the counts of a key. Stack.mu is held.
+// Stack.mu is held.
 func (s *Stack) countsOf(key Key) counts {
 	of := func(m map[any]*count, key any) *count {
 		if m[key] == nil {
@@ -91,7 +84,7 @@ func (s *Stack) countsOf(key Key) counts {
 	return counts{ofOwner: of(s.owners, key.Owner), ofNetwork: of(s.networks, key.Network), ofAll: &s.all}
 }
 
-// dropEmpty deletes the counts of a key that are empty. Stack.mu is held.
+// Stack.mu is held.
 func (s *Stack) dropEmpty(key Key) {
 	drop := func(m map[any]*count, key any) {
 		if c := m[key]; c != nil && c.all() == 0 {
@@ -102,7 +95,7 @@ func (s *Stack) dropEmpty(key Key) {
 	drop(s.networks, key.Network)
 }
 
-// limit is the limit of open connections, limitOfAll the limit of open and ended ones.
+// limit is for open connections, limitOfAll for open and ended ones.
 func (in counts) limit() share.Capacity {
 	return share.Capacity{All: MaxConnections, Owner: in[ofOwner].most}
 }
@@ -111,18 +104,15 @@ func (in counts) limitOfAll() share.Capacity {
 	return share.Capacity{All: MaxConnections, Owner: 2 * in[ofOwner].most}
 }
 
-// open returns how many connections are open.
 func (in counts) open() share.Usage {
 	return share.Usage{All: in[ofAll].open, Network: in[ofNetwork].open, Owner: in[ofOwner].open}
 }
 
-// all returns how many connections need memory.
 func (in counts) all() share.Usage {
 	return share.Usage{All: in[ofAll].all(), Network: in[ofNetwork].all(), Owner: in[ofOwner].all()}
 }
 
-// full returns the count that leaves no room for another open connection, nil for none, and whose
-// limit that is.
+// full returns the count at its limit, or nil.
 func (in counts) full() (*count, share.Bound) {
 	switch bound := in.limit().Exceeded(in.open(), 1); bound {
 	case share.OfOwner:
@@ -133,15 +123,11 @@ func (in counts) full() (*count, share.Bound) {
 	return nil, share.None
 }
 
-// crowded reports whether a quarter of the room for open connections is left, or less.
 func (in counts) crowded() bool { return in.limit().Crowded(in.open()) }
 
-// tooMany reports whether open and ended connections together leave no room for another
-// one.
 func (in counts) tooMany() bool { return in.limitOfAll().Exceeded(in.all(), 1) != share.None }
 
-// oldestEnded returns the ended connection to evict first: one of the owner if it has any, else one of its
-// network, else any.
+// oldestEnded returns the connection to evict: of the owner, else of its network, else of all.
 func (in counts) oldestEnded() *flow {
 	for _, c := range in {
 		if c.ended.first != nil {
@@ -151,7 +137,7 @@ func (in counts) oldestEnded() *flow {
 	return nil
 }
 
-// open counts a flow as open: a new one, or one that has ended and begins again.
+// f is new or ended.
 func (f *flow) open(now time.Time) {
 	for i, c := range f.counts {
 		if f.hasEnded() {
@@ -163,7 +149,6 @@ func (f *flow) open(now time.Time) {
 	f.endedAt = time.Time{}
 }
 
-// end counts an open flow as ended.
 func (f *flow) end(now time.Time) {
 	if f.hasEnded() {
 		return
@@ -176,7 +161,6 @@ func (f *flow) end(now time.Time) {
 	}
 }
 
-// uncount removes a flow from its counts.
 func (f *flow) uncount(now time.Time) {
 	for i, c := range f.counts {
 		if f.hasEnded() {

@@ -11,21 +11,19 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip/stack"
 )
 
-// address returns the made-up address of a flow: fd01:: and the id.
+// address returns fd01:: and the id.
 func address(id uint64) tcpip.Address {
 	a := [16]byte{0: 0xfd, 1: 0x01}
 	binary.BigEndian.PutUint64(a[8:], id)
 	return tcpip.AddrFrom16(a)
 }
 
-// idOf returns the id of the flow with a made-up address.
 func idOf(a tcpip.Address) uint64 {
 	b := a.As16()
 	return binary.BigEndian.Uint64(b[8:])
 }
 
-// device is the network device of gVisor's stack: packets that gVisor writes are sent to
-// the peer of the flow at once. Checksums cover the real addresses, so Peer.Send sets them.
+// device is gVisor's network device. Peer.Send sets checksums, which cover the real addresses.
 type device struct {
 	stack      *Stack
 	dispatcher atomic.Pointer[stack.NetworkDispatcher]
@@ -37,13 +35,12 @@ func (d *device) deliver(pkt *stack.PacketBuffer) {
 	}
 }
 
-// WritePackets implements stack.LinkWriter. gVisor calls it with the locks of a
-// connection held.
+// WritePackets implements stack.LinkWriter. gVisor holds a connection's locks.
 func (d *device) WritePackets(list stack.PacketBufferList) (int, tcpip.Error) {
 	for _, pkt := range list.AsSlice() {
 		view := pkt.ToView()
 		b := view.AsSlice()
-		// gVisor sends packets of no flow, too, as for multicast listener discovery.
+		// gVisor also sends multicast listener discovery.
 		if ip := header.IPv6(b); len(b) >= header.IPv6MinimumSize+header.TCPMinimumSize && ip.NextHeader() == uint8(header.TCPProtocolNumber) {
 			d.stack.sendOf(idOf(ip.DestinationAddress()), header.TCP(b[header.IPv6MinimumSize:]))
 		}
@@ -52,7 +49,6 @@ func (d *device) WritePackets(list stack.PacketBufferList) (int, tcpip.Error) {
 	return list.Len(), nil
 }
 
-// Attach and the methods below implement stack.LinkEndpoint.
 func (d *device) Attach(to stack.NetworkDispatcher) {
 	if to == nil {
 		d.dispatcher.Store(nil)

@@ -17,75 +17,68 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/tcp/light"
 )
 
-// flow is one connection, from its SYN until gVisor has no state of it any more.
+// flow is a connection, from its SYN until gVisor has forgotten it.
 type flow struct {
 	key Key
-	id  uint64 // of the made-up address, from 1 on
-	// created is when the flow began, or was handed over to gVisor. Stack.mu guards it and the fields below.
+	id  uint64 // of the made-up address, from 1
+	// begin or handover; guarded by Stack.mu
 	created time.Time
-	// lastPeer is the peer of the last segment.
+	// of the last segment
 	lastPeer atomic.Pointer[Peer]
-	// urgent has the bytes of the peer that are no part of its stream.
-	urgent urgent
+	urgent   urgent
 
 	// Stack.mu guards all below.
 
 	kind kind
-	// light is valid while kind is isLight, handover while that is isHandedOver.
+	// light is valid if isLight, handover if isHandedOver.
 	light    light.Conn
 	handover *handover
-	// request is the argument of Request.Keep, nil for none and after conn got it.
+	// of Request.Keep, nil for none and once conn has it
 	request any
-	// deciding is set while the handler decides whether it takes a request of the light flow.
+	// set during the handler
 	deciding bool
-	// shift is by how much the sequence numbers of ours that the peer knows are above gVisor's: 0
-	// unless the flow was light. It does not change while kind is isWhole.
+	// shift is our sequence number at the peer minus gVisor's, constant if isWhole.
 	shift uint32
 
-	lastSegment time.Time // when it came
-	conn        *Conn     // that of Accept, nil before
-	endedAt     time.Time // when this end has closed it, zero before
-	counts      counts    // those that the flow is in
-	// links are the links in count.ended, if the flow has ended.
+	lastSegment time.Time
+	conn        *Conn     // nil before Accept
+	endedAt     time.Time // zero before this end closed
+	counts      counts
+	// in count.ended
 	links [len(counts{})]link
-	// removed is set once its key has another flow, or none.
+	// has lost its key
 	removed bool
 }
 
 func (f *flow) peer() Peer { return *f.lastPeer.Load() }
 
-// hasEnded reports whether this end has closed the connection. Stack.mu is held.
+// Stack.mu is held.
 func (f *flow) hasEnded() bool { return !f.endedAt.IsZero() }
 
-// Outcome is what became of a segment.
+// Outcome is the result of [Stack.Deliver].
 type Outcome uint8
 
-// Outcomes of [Stack.Deliver].
+// Outcomes.
 const (
-	// Delivered: it is of a connection, and has been dealt with.
+	// Delivered: to a light connection.
 	Delivered Outcome = iota
-	// Passed: it is of a connection that gVisor has or gets, whose goroutines deal with it.
+	// Passed: to gVisor's goroutines.
 	Passed
-	// Begun: it begins a connection.
+	// Begun: the segment begins a connection.
 	Begun
-	// Reset: it is of no connection, and the peer was sent a reset.
+	// Reset: no connection; a reset was sent.
 	Reset
-	// Full: there is no room for a further connection of the owner or of its network,
-	// and the peer was sent a reset.
+	// Full: the owner or its network is at its limit; a reset was sent.
 	Full
-	// Dropped: there is no room, but there may be soon, as connections begin and end. The
-	// peer was sent nothing, and will send its SYN again.
+	// Dropped: at the limit, but a connection may end before the SYN is retransmitted.
 	Dropped
-	// Ignored: it is of no connection, and a reset itself; or the stack is closed.
+	// Ignored: a reset of no connection, or the stack is closed.
 	Ignored
 )
 
-// Deliver delivers a segment: a TCP header of the length that it says, and the payload. The
-// caller has verified the checksum. Segments to the other end go to the Peer of the last
-// segment. It does not block.
-//
-// The owner may have most open connections from now on. Those that are open stay, if there are
-// more. If there is no room for a further one, exceeded says whose limit that is.
+// Deliver processes a segment with a whole TCP header and a verified checksum. It does not block. Replies go to the
+// last segment's Peer. most is the owner's new limit of open connections; open ones stay. The share.Bound is the
+// limit that refuses the connection.
 func (s *Stack) Deliver(key Key, most int, peer Peer, segment []byte, now time.Time) (Outcome, share.Bound) {
 	t := header.TCP(segment)
 	begins := t.Flags()&(header.TCPFlagSyn|header.TCPFlagAck|header.TCPFlagRst|header.TCPFlagFin) == header.TCPFlagSyn
@@ -123,8 +116,7 @@ func (s *Stack) Deliver(key Key, most int, peer Peer, segment []byte, now time.T
 	return outcome, share.None
 }
 
-// receive finds the flow of a segment, which may begin one, and takes the segment. It returns nil without a
-// flow.
+// receive returns nil without a flow.
 func (s *Stack) receive(key Key, most int, peer Peer, t header.TCP, begins bool, now time.Time) (f *flow, then effect, evicted []*flow, outcome Outcome, exceeded share.Bound) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +127,7 @@ func (s *Stack) receive(key Key, most int, peer Peer, t header.TCP, begins bool,
 	return f, then, evicted, outcome, exceeded
 }
 
-// withConn returns the flow of a key, if it has a connection, or nil.
+// withConn returns the key's flow if it has a Conn, or nil.
 func (s *Stack) withConn(key Key) *flow {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,8 +137,7 @@ func (s *Stack) withConn(key Key) *flow {
 	return nil
 }
 
-// removeClosed removes the flow of a key if its connection is in TIME-WAIT or closed: the peer begins
-// another one with the same ports, which must not be mistaken for it.
+// removeClosed removes a flow in TIME-WAIT or closed: the peer reuses its port.
 func (s *Stack) removeClosed(key Key) {
 	f := s.withConn(key)
 	if f == nil {
@@ -164,12 +155,11 @@ func (s *Stack) removeClosed(key Key) {
 	s.forget(f)
 	s.mu.Unlock()
 	if ep != nil {
-		ep.Abort() // the flow is gone, so nothing is sent to the peer
+		ep.Abort() // sends nothing, as the flow is gone
 	}
 }
 
-// admit returns the flow of a segment: f, the flow of its key, or a new flow if the segment begins one. If
-// that needs memory, admit evicts the oldest ended connections. Stack.mu is held.
+// admit returns f or, if the segment begins one, a new flow, which may evict ended connections. Stack.mu is held.
 func (s *Stack) admit(f *flow, key Key, most int, peer Peer, t header.TCP, begins bool, now time.Time, evicted *[]*flow) (_ *flow, outcome Outcome, exceeded share.Bound) {
 	outcome = Delivered
 	switch {
@@ -206,15 +196,14 @@ func (s *Stack) admit(f *flow, key Key, most int, peer Peer, t header.TCP, begin
 		outcome = Begun
 	}
 	if last := f.lastPeer.Load(); last == nil || *last != peer {
-		now := peer // to be allocated here only
+		now := peer // allocated only here
 		f.lastPeer.Store(&now)
 	}
 	f.lastSegment = now
 	return f, outcome, share.None
 }
 
-// remove removes a flow from its key and its counts, which may be empty then. Stack.mu is
-// held. Segments of gVisor are still sent to the peer, until abort or forget.
+// remove leaves the key and the counts. gVisor's segments reach the peer until abort or forget. Stack.mu is held.
 func (s *Stack) remove(f *flow, now time.Time) {
 	if !f.removed {
 		f.removed = true
@@ -223,16 +212,16 @@ func (s *Stack) remove(f *flow, now time.Time) {
 	}
 }
 
-// abort ends the endpoints of flows that were removed. Stack.mu must not be held.
+// abort ends removed flows. Stack.mu must not be held.
 func (s *Stack) abort(flows []*flow) {
 	for _, f := range flows {
-		if f.kind == isLight { // as it stays once it has ended
+		if f.kind == isLight { // an ended light flow stays light
 			send(f.peer(), f.light.Abort(), Peer.Send)
 			continue
 		}
 		ep := s.endpoint(f)
 		if ep != nil && tcp.EndpointState(ep.State()) != tcp.StateTimeWait {
-			ep.Abort() // which sends a reset to the peer
+			ep.Abort() // with a reset to the peer
 			ep = nil
 		}
 		s.mu.Lock()
@@ -244,7 +233,7 @@ func (s *Stack) abort(flows []*flow) {
 	}
 }
 
-// forget removes a flow for good. Stack.mu is held. It may be called more than once.
+// forget is idempotent. Stack.mu is held.
 func (s *Stack) forget(f *flow) {
 	s.remove(f, time.Now())
 	s.dropEmpty(f.key)
@@ -252,26 +241,24 @@ func (s *Stack) forget(f *flow) {
 	s.dropHandover(f)
 }
 
-// endpoint returns gVisor's endpoint of a flow, or nil. Stack.mu must not be held.
+// endpoint returns gVisor's endpoint, or nil. Stack.mu must not be held.
 func (s *Stack) endpoint(f *flow) endpoint {
 	ep, _ := s.gvisor.FindTransportEndpoint(ipv6.ProtocolNumber, tcp.ProtocolNumber, stack.TransportEndpointID{
 		LocalAddress: localAddress, LocalPort: port, RemoteAddress: address(f.id), RemotePort: f.key.Src.Port(),
 	}, nic).(endpoint)
 	if ep == s.listener {
-		return nil // gVisor returns it where there is no endpoint of the flow
+		return nil // gVisor's result without an endpoint
 	}
 	return ep
 }
 
-// endpoint are the methods of a tcpip.Endpoint that a flow needs.
 type endpoint interface {
 	State() uint32
 	Abort()
 }
 
-// accepted returns the connection of an endpoint that gVisor has accepted, nil if its flow
-// is gone. The flow may have had a connection before, if its peer has begun another one
-// at once.
+// accepted returns nil if the flow is gone. The flow may have had another connection, if the peer has reused its
+// port.
 func (s *Stack) accepted(ep tcpip.Endpoint, queue *waiter.Queue) *Conn {
 	remote, err := ep.GetRemoteAddress()
 	if err != nil {
@@ -284,12 +271,12 @@ func (s *Stack) accepted(ep tcpip.Endpoint, queue *waiter.Queue) *Conn {
 	return c
 }
 
-// bind makes the connection of the flow with that id, nil if that is gone.
+// bind returns nil if the flow is gone.
 func (s *Stack) bind(id uint64, ep tcpip.Endpoint, queue *waiter.Queue) *Conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.byID[id]
-	if f == nil || f.removed { // evicted, and about to be aborted
+	if f == nil || f.removed { // evicted, before abort
 		return nil
 	}
 	f.conn = newConn(s, f, ep, queue)
@@ -300,8 +287,8 @@ func (s *Stack) bind(id uint64, ep tcpip.Endpoint, queue *waiter.Queue) *Conn {
 	return f.conn
 }
 
-// Sweep ends handshakes and closed connections at their timeouts, and forgets the flows of ended connections.
-// Call it several times a second.
+// Sweep ends handshakes and closed connections at their timeouts, and forgets ended flows. Call it several times a
+// second.
 func (s *Stack) Sweep(now time.Time) {
 	all := s.states()
 	s.sweepLight(now)
@@ -311,7 +298,7 @@ func (s *Stack) Sweep(now time.Time) {
 		case ep == nil && late:
 			s.forgetLate(is.f)
 		case ep == nil:
-			// A SYN that gVisor has not looked at yet has no endpoint either.
+			// gVisor may not have processed the SYN.
 			if is.accepted || now.Sub(is.lastSegment) >= synDelay {
 				s.forgetIdle(is.f, is.lastSegment)
 			}
@@ -321,14 +308,13 @@ func (s *Stack) Sweep(now time.Time) {
 	}
 }
 
-// state is the state of a flow at the time of Sweep.
 type state struct {
 	f                           *flow
 	accepted                    bool
 	created, lastSegment, ended time.Time
 }
 
-// states are the states of all flows of gVisor.
+// of flows in gVisor
 func (s *Stack) states() []state {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -341,7 +327,6 @@ func (s *Stack) states() []state {
 	return all
 }
 
-// forgetLate forgets a flow of which gVisor has made no connection in time, whatever its peer sends.
 func (s *Stack) forgetLate(f *flow) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -350,8 +335,7 @@ func (s *Stack) forgetLate(f *flow) {
 	}
 }
 
-// forgetIdle forgets a flow unless a segment has come since: that may be a SYN, of
-// which gVisor makes another endpoint.
+// A later segment may be a SYN for another endpoint.
 func (s *Stack) forgetIdle(f *flow, lastSegment time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -360,7 +344,7 @@ func (s *Stack) forgetIdle(f *flow, lastSegment time.Time) {
 	}
 }
 
-// Connections returns how many there are, half-open and ended ones included.
+// Connections counts half-open and ended connections, too.
 func (s *Stack) Connections() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,38 +13,31 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/tcp/light"
 )
 
-// A light flow is handed over to gVisor by a handshake that the peer does not see. gVisor gets a SYN with the
-// number before the next byte of the peer, its SYN-ACK is not sent, and it gets an acknowledgement of the
-// SYN-ACK. Then gVisor writes the bytes that the peer has not acknowledged, and gets the segments that have
-// come meanwhile. After that the connection is as any other, except that gVisor has other sequence numbers
-// for our bytes.
+// The handover to gVisor is a handshake that the peer does not see. gVisor gets a SYN with the sequence number
+// before the peer's next byte, and an ACK of its SYN-ACK. Then gVisor gets the unacknowledged bytes and the held
+// segments. Afterwards only our sequence numbers are translated (flow.shift).
 
-// handover is a flow that is handed over. Stack.mu guards what may change of it.
+// handover is guarded by Stack.mu.
 type handover struct {
-	at light.Handover
-	// port is the port of the peer.
+	at   light.Handover
 	port uint16
-	// shaken is set once gVisor has answered the SYN.
+	// gVisor has answered the SYN
 	shaken bool
-	// held are the segments of the peer that gVisor is to get, of size bytes.
+	// the peer's segments for gVisor
 	held [][]byte
 	size int
-	// unsent are the bytes to send for a request. The handover has got total bytes of them. acquired of them
-	// are of Stack.unsent.
+	// total counts all bytes of the handover, acquired those of Stack.unsent.
 	unsent          []byte
 	total, acquired int
-	// failed is set if some bytes could not be sent: the connection must be reset.
+	// the connection must be reset
 	failed bool
-	// done is closed at the end of the handover.
-	done chan struct{}
+	done   chan struct{}
 }
 
-// maxHeld, in segments, bounds the segments of a flow that wait until gVisor takes it, beside the window in
-// bytes. The peer sends further segments again.
+// The peer retransmits further segments.
 const maxHeld = 16
 
-// handOver begins to hand a light flow over. Stack.mu is held; when it is not any more, gVisor is
-// to get handover.syn.
+// Stack.mu is held. After its release the caller delivers handover.syn to gVisor.
 func (s *Stack) handOver(f *flow, now time.Time) {
 	h := &handover{at: f.light.HandOver(), port: f.key.Src.Port(), done: make(chan struct{})}
 	h.unsent, h.total = h.at.Response, len(h.at.Response)
@@ -56,7 +49,6 @@ func (s *Stack) handOver(f *flow, now time.Time) {
 	s.byID[f.id] = f
 }
 
-// hold holds a segment of the peer, if there is room.
 func (h *handover) hold(t header.TCP) {
 	if len(h.held) < maxHeld && h.size+len(t) <= receiveBuffer {
 		h.held = append(h.held, bytes.Clone(t))
@@ -64,19 +56,17 @@ func (h *handover) hold(t header.TCP) {
 	}
 }
 
-// hasRoom reports whether so many further bytes go into the send buffer, behind those that the
-// handover has got before. There is always room for a first message.
+// A first message always has room.
 func (h *handover) hasRoom(n int) bool { return h.total == 0 || h.total+n <= sendBuffer }
 
-// add has a message sent, whose bytes were acquired.
+// The bytes are acquired.
 func (h *handover) add(b []byte) {
 	h.unsent = append(h.unsent, b...)
 	h.total += len(b)
 	h.acquired += len(b)
 }
 
-// awaitHandover waits for the end of a handover, until the deadline, but at least as long as
-// Conn.Send would. The connection is reset if that passes.
+// awaitHandover waits as long as Conn.Send would. At the deadline it marks the connection for a reset.
 func (s *Stack) awaitHandover(f *flow, over <-chan struct{}, deadline time.Time) error {
 	timer := time.NewTimer(max(time.Until(deadline), minSendTimeout))
 	defer timer.Stop()
@@ -89,14 +79,14 @@ func (s *Stack) awaitHandover(f *flow, over <-chan struct{}, deadline time.Time)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if f.handover == nil { // it has ended just now
+	if f.handover == nil { // it has just ended
 		return nil
 	}
 	f.handover.failed = true
 	return ErrSlow
 }
 
-// segment is one of the peer, by its own numbers.
+// segment has the peer's numbers.
 func (h *handover) segment(flags header.TCPFlags, sequence uint32, options []byte) header.TCP {
 	t := header.TCP(make([]byte, header.TCPMinimumSize, header.TCPMinimumSize+len(options)))
 	t = append(t, options...)
@@ -107,7 +97,7 @@ func (h *handover) segment(flags header.TCPFlags, sequence uint32, options []byt
 	return t
 }
 
-// syn is what begins the handshake, with the options of the peer's own.
+// syn has the options of the peer's SYN.
 func (h *handover) syn() header.TCP {
 	options := make([]byte, 0, 12)
 	options = binary.BigEndian.AppendUint16(append(options, header.TCPOptionMSS, header.TCPOptionMSSLength), h.at.MSS)
@@ -120,8 +110,7 @@ func (h *handover) syn() header.TCP {
 	return h.segment(header.TCPFlagSyn, h.at.Next-1, options)
 }
 
-// sendOf sends a segment of gVisor to the peer of the flow with that id. It answers the SYN of a flow that is
-// handed over for the peer.
+// sendOf sends gVisor's segment to the peer. During a handover it answers the SYN-ACK for the peer.
 func (s *Stack) sendOf(id uint64, t header.TCP) {
 	isSyn := t.Flags().Contains(header.TCPFlagSyn | header.TCPFlagAck)
 	s.mu.Lock()
@@ -137,7 +126,7 @@ func (s *Stack) sendOf(id uint64, t header.TCP) {
 		h.shaken = true
 		f.shift = h.at.Unacknowledged - (t.SequenceNumber() + 1)
 	case f.kind == isHandedOver && !f.handover.shaken:
-		t.SetSequenceNumber(f.handover.at.Unacknowledged) // a reset in the place of the handshake
+		t.SetSequenceNumber(f.handover.at.Unacknowledged) // a reset in the handshake
 	default:
 		t.SetSequenceNumber(t.SequenceNumber() + f.shift)
 	}
@@ -152,8 +141,7 @@ func (s *Stack) sendOf(id uint64, t header.TCP) {
 	s.deliver(f, h.segment(header.TCPFlagAck, h.at.Next, nil))
 }
 
-// endHandover has gVisor go on where the light flow stood, if the flow was one. Its connection is
-// accepted.
+// endHandover passes unsent bytes and held segments to gVisor.
 func (s *Stack) endHandover(f *flow) {
 	for {
 		unsent, held, ok := s.nextOfHandover(f)
@@ -165,7 +153,7 @@ func (s *Stack) endHandover(f *flow) {
 			return
 		}
 		if len(unsent) > 0 {
-			// Before what may acknowledge it.
+			// before the held segments, which may acknowledge it
 			if rest, err := f.conn.write(unsent); err != nil || len(rest) > 0 {
 				s.failHandover(f)
 				continue
@@ -177,8 +165,7 @@ func (s *Stack) endHandover(f *flow) {
 	}
 }
 
-// nextOfHandover takes what gVisor is to get next of a flow that is handed over. Nothing is the end
-// of the handover. It reports whether the connection goes on.
+// nextOfHandover ends the handover if it has nothing more for gVisor. ok is false if the connection must be reset.
 func (s *Stack) nextOfHandover(f *flow) (unsent []byte, held [][]byte, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -196,7 +183,6 @@ func (s *Stack) nextOfHandover(f *flow) (unsent []byte, held [][]byte, ok bool) 
 	return nil, nil, !h.failed
 }
 
-// failHandover records that the connection must be reset.
 func (s *Stack) failHandover(f *flow) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,7 +191,7 @@ func (s *Stack) failHandover(f *flow) {
 	}
 }
 
-// dropHandover releases what a handover has acquired. Stack.mu is held.
+// Stack.mu is held.
 func (s *Stack) dropHandover(f *flow) {
 	if f.handover != nil {
 		if n := f.handover.acquired; n > 0 {

@@ -15,55 +15,48 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/tcp/light"
 )
 
-// kind is who has the state of a connection.
+// kind is who has the connection's state.
 type kind uint8
 
 const (
 	isWhole      kind = iota // gVisor
 	isLight                  // flow.light
-	isHandedOver             // gVisor, which is about to begin with it
+	isHandedOver             // gVisor, from the handover on
 )
 
-// Handle has connections begin light: one that brings one request, gets its response and is closed needs
-// nothing of gVisor. It is to be called before the first segment is delivered.
+// Handle sets the handler before the first Deliver. Connections then begin light.
 //
-// The handler gets the payload of the first segment with data, which is valid during the call. It reports
-// whether it takes the request, and then calls Done of it, once. If it does not, the connection is
-// handed over to gVisor, and the payload is read from its Conn. Segments of the connection that come
-// before it has decided are dropped, and the peer sends them again. Reply sends a segment as
-// Peer.Send does. Both are called by Deliver, and must not block.
+// The handler gets the payload of the first data segment, valid during the call. If it returns true, it calls
+// Request.Done once; else gVisor takes over and Conn reads the payload. Segments during the call are dropped for
+// retransmission. reply sends like Peer.Send. Deliver calls both, so they must not block.
 func (s *Stack) Handle(handler func(r Request, payload []byte) bool, reply func(to Peer, segment []byte)) {
 	var seed [32]byte
 	_, _ = crand.Read(seed[:]) // never fails
 	s.handler, s.reply, s.random = handler, reply, rand.NewChaCha8(seed)
 }
 
-// Request is the first request of a connection that began light.
+// Request is the first request of a light connection.
 type Request struct {
 	stack *Stack
 	flow  *flow
 	peer  Peer
 }
 
-// Peer returns the peer of the segment that has brought the request.
+// Peer returns the peer of the request's segment.
 func (r Request) Peer() Peer { return r.peer }
 
 // Crowded is as Conn.Crowded.
 func (r Request) Crowded() bool { return r.stack.crowded(r.flow) }
 
-// Keep has Conn.TakeRequest return v, if the connection is handed over. Until then v is kept as long as the
-// connection exists. The handler calls Keep.
+// Keep sets the result of Conn.TakeRequest. The handler calls Keep.
 func (r Request) Keep(v any) {
 	r.stack.mu.Lock()
 	defer r.stack.mu.Unlock()
 	r.flow.request = v
 }
 
-// Send sends b as a whole, of which it takes a copy. What leaves in one segment is sent by a
-// function such as Peer.Send.
-//
-// The first call does not block. Further ones may: until the connection is handed over, if there
-// is more than a send buffer has room for, and then as Conn.Send does, with its errors.
+// Send sends a copy of b as a whole. by, such as Peer.Send, sends data of one segment. The first call does not
+// block. Further calls may wait for the handover, and then are Conn.Send.
 func (r Request) Send(b []byte, deadline time.Time, by func(to Peer, segment []byte)) error {
 	s, f := r.stack, r.flow
 	for {
@@ -84,16 +77,16 @@ func (r Request) Send(b []byte, deadline time.Time, by func(to Peer, segment []b
 	}
 }
 
-// way is how the sending for a request continues. Without conn and over all is sent.
+// Without conn and over Send is done.
 type way struct {
 	then effect
-	// conn is to send it, over is closed when there may be one, nil for none.
+	// conn sends the message. over is closed when there may be a conn.
 	conn *Conn
 	over <-chan struct{}
 	err  error
 }
 
-// respond sends b, or has the handover of the flow send it, without waiting.
+// respond sends b or leaves b to the handover. It does not wait.
 func (s *Stack) respond(f *flow, b []byte, now time.Time) way {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,16 +117,15 @@ func (s *Stack) respond(f *flow, b []byte, now time.Time) way {
 		then := s.step(f, step, now)
 		f.handover.add(b)
 		return way{then: then}
-	case step.Send.Flags == 0: // both sides are closed
+	case step.Send.Flags == 0:
 		return way{err: net.ErrClosed}
 	}
 	return way{then: s.step(f, step, now)}
 }
 
-// Done says that the request has been dealt with: nothing more is sent for it.
+// Done ends the request. No Send may follow.
 func (r Request) Done() { r.stack.do(r.flow, r.stack.dealtWith(r.flow, time.Now())) }
 
-// dealtWith is the part of Done without sending.
 func (s *Stack) dealtWith(f *flow, now time.Time) effect {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,16 +135,14 @@ func (s *Stack) dealtWith(f *flow, now time.Time) effect {
 	return s.step(f, f.light.Done(now), now)
 }
 
-// effect is the work for a flow that is done when Stack.mu is not held any more.
+// effect is work without Stack.mu.
 type effect struct {
 	send light.Segment
-	// syn is what gVisor is to begin with, nil if it is not.
-	syn header.TCP
-	// segment says what becomes of the segment that was delivered.
+	// for gVisor, nil for none
+	syn     header.TCP
 	segment destination
 }
 
-// destination is who gets a segment.
 type destination uint8
 
 const (
@@ -162,7 +152,7 @@ const (
 	toHandler
 )
 
-// take takes a segment of a flow, which may begin that. Stack.mu is held.
+// take takes a segment, which may begin the flow. Stack.mu is held.
 func (s *Stack) take(f *flow, t header.TCP, begins bool, now time.Time) effect {
 	if begins && s.handler != nil {
 		f.kind = isLight
@@ -181,7 +171,7 @@ func (s *Stack) take(f *flow, t header.TCP, begins bool, now time.Time) effect {
 		return effect{segment: isHeld}
 	}
 	if f.deciding && t.Flags()&header.TCPFlagRst == 0 {
-		return effect{} // it could not be taken back, if the request is not taken
+		return effect{} // Untake could not undo it
 	}
 	step := f.light.Receive(t, now)
 	then := s.step(f, step, now)
@@ -200,18 +190,15 @@ func (s *Stack) take(f *flow, t header.TCP, begins bool, now time.Time) effect {
 	return then
 }
 
-// decided records that the handler has taken the request of a flow.
 func (s *Stack) decided(f *flow) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f.deciding = false
 }
 
-// decline hands a flow over whose segment, of which Deliver has taken the payload for a request,
-// the handler does not take.
+// decline hands over the flow.
 func (s *Stack) decline(f *flow, t header.TCP, now time.Time) { s.do(f, s.untake(f, t, now)) }
 
-// untake is decline without the hand over to gVisor.
 func (s *Stack) untake(f *flow, t header.TCP, now time.Time) effect {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -224,7 +211,7 @@ func (s *Stack) untake(f *flow, t header.TCP, now time.Time) effect {
 	return then
 }
 
-// step does the work for a light flow that needs Stack.mu, which is held.
+// Stack.mu is held.
 func (s *Stack) step(f *flow, step light.Step, now time.Time) effect {
 	then := effect{send: step.Send}
 	switch step.Do {
@@ -239,7 +226,7 @@ func (s *Stack) step(f *flow, step light.Step, now time.Time) effect {
 	return then
 }
 
-// do does the work of an effect. Stack.mu is not held.
+// Stack.mu is not held.
 func (s *Stack) do(f *flow, then effect) {
 	if then.send.Flags != 0 {
 		send(f.peer(), then.send, Peer.Send)
@@ -247,20 +234,19 @@ func (s *Stack) do(f *flow, then effect) {
 	s.begin(f, then)
 }
 
-// begin has gVisor begin with a flow that is handed over.
 func (s *Stack) begin(f *flow, then effect) {
 	if then.syn != nil {
 		s.deliver(f, then.syn)
 	}
 }
 
-// segments have room for one each.
+// one segment each
 var segments = sync.Pool{New: func() any {
 	b := make([]byte, 0, mtu)
 	return &b
 }}
 
-// send sends a segment of a light flow by a function such as Peer.Send.
+// by is a function such as Peer.Send.
 func send(to Peer, segment light.Segment, by func(to Peer, segment []byte)) {
 	b := segments.Get().(*[]byte)
 	*b = segment.Append((*b)[:0])
@@ -268,7 +254,7 @@ func send(to Peer, segment light.Segment, by func(to Peer, segment []byte)) {
 	segments.Put(b)
 }
 
-// runAcks has sendAcks called soon. Stack.mu is held.
+// Stack.mu is held.
 func (s *Stack) runAcks() {
 	if !s.acksRun {
 		s.acksRun = true
@@ -276,7 +262,7 @@ func (s *Stack) runAcks() {
 	}
 }
 
-// sendAcks sends the acknowledgements that are due, as long as any are owed.
+// sendAcks restarts the timer while acknowledgements are owed.
 func (s *Stack) sendAcks() {
 	s.tickLight(time.Now(), func(f *flow) bool { return f.light.OwesAck() })
 	s.mu.Lock()
@@ -290,25 +276,21 @@ func (s *Stack) sendAcks() {
 	}
 }
 
-// sweepLight does the work that is due for light flows.
 func (s *Stack) sweepLight(now time.Time) {
 	s.tickLight(now, func(*flow) bool { return true })
 }
 
-// tickLight does the work that is due for the light flows that match.
 func (s *Stack) tickLight(now time.Time, match func(f *flow) bool) {
 	for _, d := range s.dueLight(now, match) {
 		s.do(d.f, d.then)
 	}
 }
 
-// due is the effect on a light flow of the work that was due for it.
 type due struct {
 	f    *flow
 	then effect
 }
 
-// dueLight is the part of tickLight without sending and without gVisor.
 func (s *Stack) dueLight(now time.Time, match func(f *flow) bool) (all []due) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -323,7 +305,7 @@ func (s *Stack) dueLight(now time.Time, match func(f *flow) bool) (all []due) {
 	return all
 }
 
-// expire returns the work that is due for a light flow. Stack.mu is held.
+// expire returns the due work. Stack.mu is held.
 func (s *Stack) expire(f *flow, now time.Time) light.Step {
 	switch {
 	case !f.light.IsEstablished() && now.Sub(f.created) >= handshakeTimeout:
@@ -334,7 +316,6 @@ func (s *Stack) expire(f *flow, now time.Time) light.Step {
 	return f.light.Tick(now)
 }
 
-// closeLight resets the light connections of a stack that is closed.
 func (s *Stack) closeLight() {
 	s.acks.Stop()
 	s.mu.Lock()

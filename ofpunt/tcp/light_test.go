@@ -453,7 +453,11 @@ func TestHandedOverSACK(t *testing.T) {
 		h.SetDataOffset(header.TCPMinimumSize + 12)
 		s.Deliver(c.key, c.most, c, h, time.Now())
 	}
-	if got := c.mustTake(data); got.SequenceNumber() != first {
+	got := c.mustTake(data)
+	if got.SequenceNumber()+uint32(len(got.Payload())) == first+size {
+		got = c.mustTake(data) // the last bytes were a probe on a busy machine (RFC 8985, section 7)
+	}
+	if got.SequenceNumber() != first {
 		t.Errorf("%d bytes at %d come again, want the first ones", len(got.Payload()), got.SequenceNumber()-first)
 	}
 	c.seen = first + size

@@ -8,11 +8,9 @@ import (
 	"gvisor.dev/gvisor/pkg/log"
 )
 
-// silent discards gVisor's log of segments, with which a guest could fill ours. Outcomes
-// count what matters.
+// silent discards gVisor's log of segments, with which a guest could fill ours.
 type silent struct{}
 
-// Emit implements log.Emitter.
 func (silent) Emit(int, log.Level, time.Time, string, ...any) {}
 
 func init() { log.SetTarget(silent{}) }

@@ -4,8 +4,7 @@ package tcp
 
 import "gvisor.dev/gvisor/pkg/tcpip/header"
 
-// sendReset resets the connection that the sender of t takes for open (RFC 9293, section
-// 3.10.7.1).
+// RFC 9293, section 3.10.7.1
 func sendReset(peer Peer, t header.TCP) {
 	flags := t.Flags()
 	if flags.Contains(header.TCPFlagAck) {
@@ -21,7 +20,6 @@ func sendReset(peer Peer, t header.TCP) {
 	peer.Send(reset(t, 0, t.SequenceNumber()+length, header.TCPFlagRst|header.TCPFlagAck))
 }
 
-// reset returns the RST segment that answers t.
 func reset(t header.TCP, sequence, ack uint32, flags header.TCPFlags) []byte {
 	b := header.TCP(make([]byte, header.TCPMinimumSize))
 	b.Encode(&header.TCPFields{

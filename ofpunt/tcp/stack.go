@@ -1,36 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tcp terminates TCP connections whose segments come one by one, from many peers
-// of whom several may have the same addresses and ports. It knows nothing of the
-// frames that carry the segments, nor of the protocol above TCP. The implementation of
-// TCP is gVisor's, but for connections that bring one request, get one response and are closed:
-// package light has these, if there is a handler for their requests ([Stack.Handle]).
+// Package tcp terminates TCP connections of peers that may have the same addresses and ports. It knows neither frames
+// nor the protocol above TCP. gVisor implements TCP. Package light implements connections with one request and one
+// response, if they have a handler ([Stack.Handle]).
 //
 //	segment, Key, Peer                                     Accept, Conn.Read, Conn.Send
 //	   │                                                                ▲ │
 //	   ▼                                                                │ ▼
 //	Stack.Deliver ─► flow: by Key ─┬► made-up IPv6 packet ─► device ─► gVisor
 //	                   ▲           │      ▲                               │
-//	                   │           │      └ handover, if that is not all  │
+//	                   │           │      └ handover                      │
 //	                   │           └► light.Conn ◄─► handler, Request     │
 //	   Peer.Send ◄─────┴─ by made-up address ◄── device.WritePackets ◄────┘
 //
-// A connection is known by its [Key]. gVisor gets each with an IPv6 address of its own
-// that is made up for it, so it can't mix two of them up, whatever the family of the
-// real addresses.
+// A [Key] identifies a connection. Each connection has a made-up IPv6 address in gVisor, so peers with equal addresses
+// do not collide.
 //
-// A flow begins light, and is handed over to gVisor as soon as it is more than one request and one
-// response of a segment each: handover.go says how. It is never taken back. What the peer was
-// promised in the handshake is what gVisor would have promised.
+// A flow begins light, with gVisor's SYN-ACK. If it needs more than a request and a response of one segment each,
+// gVisor takes over for good (handover.go).
 //
-// All is bounded: connections of one owner, of one network and in all, how long one may be half
-// open, and what is sent and not yet acknowledged. A light connection has a response of one segment
-// at most, and one that is handed over holds a window of what the peer sends.
+// Limits bound the connections of an owner, of a network and of all, the time half open, and the unacknowledged bytes.
+// A light connection stores a response of one segment, a handover a window of the peer's data.
 //
-// Goroutines are those of gVisor, which also call Peer.Send, one that a timer starts while a light
-// connection owes an acknowledgement, and those of the callers. Stack.mu guards flows and their
-// counts. It is not held while gVisor is called, since gVisor calls WritePackets with locks of its
-// own held, and that takes Stack.mu. Nor is it held while a Peer or the handler is called.
+// gVisor's goroutines also call Peer.Send. A timer starts a goroutine while a light connection owes an
+// acknowledgement. Stack.mu guards flows and their counts. No goroutine calls gVisor, a Peer
+// or the handler with Stack.mu held. gVisor takes Stack.mu in WritePackets with its own locks held.
 package tcp
 
 import (
@@ -57,43 +51,35 @@ import (
 
 // Limits of a [Stack], in connections.
 const (
-	// MaxConnections bounds the connections of all networks; no network has more of them than it leaves free.
+	// MaxConnections bounds all connections. A network has at most as many as it leaves free.
 	MaxConnections = 1024
-	// MaxOfOwner are the open ones of one owner that has no other limit. As many again may
-	// be there that this end has closed and gVisor still has, if as many as may be are open.
-	// They go as soon as open ones need their room.
+	// MaxOfOwner is the default limit of an owner's open connections, and half the limit with ended ones. New
+	// connections evict ended ones.
 	MaxOfOwner = 64
 )
 
 const (
-	// sendBuffer, in bytes, has room for the largest DNS message and some more. A message
-	// for which there is no room waits, see Conn.Send.
+	// bytes, above the largest DNS message
 	sendBuffer = 160 << 10
-	// receiveBuffer, in bytes, is of what the peer sends; gVisor makes half of it the window.
-	// Queries are small.
+	// bytes; gVisor offers half of it as the window
 	receiveBuffer = 2 * light.Window
-	// mtu, in bytes, is the MTU of the made-up link. Without the made-up IPv6 header of 40 bytes it leaves
-	// segments of up to 1,360 bytes, which fit into the 1,442 bytes of an overlay on Ethernet with IPv6 as
-	// well as with IPv4.
+	// bytes; segments of 1,360 bytes fit the 1,442 bytes of an overlay on Ethernet
 	mtu = light.MSS + header.TCPMinimumSize + header.IPv6MinimumSize
-	// maxUnsent, in bytes, is how much may wait for room in send buffers, of all
-	// connections.
+	// bytes of all connections that wait for send buffers
 	maxUnsent = 16 << 20
-	// maxReserved, in bytes, is how much Conn.Reserve gives, to all connections.
+	// bytes of Conn.Reserve of all connections
 	maxReserved = 32 << 20
-	// handshakeTimeout bounds the handshake, and the wait for the peer's FIN after ours.
+	// handshakeTimeout also bounds the wait for the peer's FIN after ours.
 	handshakeTimeout = 5 * time.Second
-	// minSendTimeout is the time that a message has for its sending once the messages before it are sent,
-	// even after its deadline.
+	// minSendTimeout applies even after the deadline.
 	minSendTimeout = time.Second
-	// userTimeout is how long a peer may leave segments unacknowledged (RFC 9293, section
-	// 3.8.3).
+	// RFC 9293, section 3.8.3
 	userTimeout = light.UserTimeout
-	// closeTimeout bounds how long a connection that was closed may take to end.
+	// closeTimeout bounds the time from Close to the end.
 	closeTimeout = 10 * time.Second
-	// synDelay is how long gVisor may take to process a SYN.
+	// synDelay is gVisor's time to process a SYN.
 	synDelay = time.Second
-	// timeWait is short, since a made-up address is not used again.
+	// short, as made-up addresses are not reused
 	timeWait = time.Second
 )
 
@@ -102,26 +88,25 @@ const (
 	port = 53
 )
 
-// localAddress is our address in gVisor's stack, of all connections.
 var localAddress = tcpip.AddrFrom16(netip.MustParseAddr("fd00::35").As16())
 
 // Key identifies a connection.
 type Key struct {
-	// Network, Owner and Link are comparable. An owner, who has a limit, is in
-	// one network. Link distinguishes peers of one owner that may have the same addresses.
+	// An owner has a limit and is in one network. Link distinguishes an owner's peers with the same addresses. All
+	// are comparable.
 	Network, Owner, Link any
-	// Src is the peer's end, Dst ours.
+	// the peer's end, and ours
 	Src, Dst netip.AddrPort
 }
 
 // Peer sends to the other end of a connection.
 type Peer interface {
-	// Send sends a segment, and fills in the ports and the checksum. It must not block,
-	// call the stack, or use b after its return. A segment that can't be sent is lost.
+	// Send sets ports and checksum of a segment, and sends or drops it. It must not block, call the stack, or
+	// retain b.
 	Send(b []byte)
 }
 
-// Stack is a TCP implementation. It is safe for concurrent use.
+// Stack implements TCP. It is safe for concurrent use.
 type Stack struct {
 	gvisor      *stack.Stack
 	device      *device
@@ -129,34 +114,33 @@ type Stack struct {
 	acceptQueue *waiter.Queue // of the listener
 	done        chan struct{} // closed by Close
 
-	// mu guards the fields up to all, and the fields of flows and counts that name it.
+	// mu guards the fields up to all, and fields of flows and counts.
 	mu     sync.Mutex
 	closed bool
 	nextID uint64
 	flows  map[Key]*flow
-	// byID also has the flows that were removed and not aborted yet.
+	// also removed flows until abort
 	byID     map[uint64]*flow
 	owners   map[any]*count
 	networks map[any]*count
 	all      count
 
-	// handler and reply are the arguments of Handle, which is called before Deliver.
+	// arguments of Handle
 	handler func(r Request, payload []byte) bool
 	reply   func(to Peer, segment []byte)
-	// random makes the first sequence numbers of light connections. mu guards it.
+	// initial sequence numbers of light connections; guarded by mu
 	random *rand.ChaCha8
-	// acks sends what acknowledgements light connections owe. It runs while acksRun is set, which
-	// mu guards.
+	// acks sends owed acknowledgements while acksRun; mu guards acksRun.
 	acks    *time.Timer
 	acksRun bool
 
-	// unsent are the bytes that wait for room in send buffers.
+	// bytes that wait for send buffers
 	unsent *budget
-	// reserved are the bytes of Conn.Reserve.
+	// bytes of Conn.Reserve
 	reserved *budget
 }
 
-// New returns a stack that accepts connections. It has to be closed. Its error is gVisor's.
+// New returns a stack, which the caller closes. Errors are gVisor's.
 func New() (*Stack, error) {
 	s := &Stack{
 		done:  make(chan struct{}),
@@ -177,7 +161,6 @@ func New() (*Stack, error) {
 	return s, nil
 }
 
-// settings are of all connections.
 func settings() []tcpip.SettableTransportProtocolOption {
 	send := tcpip.TCPSendBufferSizeRangeOption{Min: sendBuffer, Default: sendBuffer, Max: sendBuffer}
 	receive := tcpip.TCPReceiveBufferSizeRangeOption{Min: receiveBuffer, Default: receiveBuffer, Max: receiveBuffer}
@@ -211,8 +194,7 @@ func (s *Stack) listen() error {
 	if err := ep.Bind(tcpip.FullAddress{Addr: localAddress, Port: port}); err != nil {
 		return errors.New(err.String())
 	}
-	// With room for more than all connections the listener never falls back to SYN
-	// cookies, which lose the options.
+	// Above MaxConnections there are no SYN cookies, which lose the options.
 	if err := ep.Listen(2 * MaxConnections); err != nil {
 		return errors.New(err.String())
 	}
@@ -220,7 +202,7 @@ func (s *Stack) listen() error {
 	return nil
 }
 
-// Accept returns the next connection, and [net.ErrClosed] once the stack is closed.
+// Accept returns the next connection, or [net.ErrClosed] after Close.
 func (s *Stack) Accept() (*Conn, error) {
 	entry, ready := waiter.NewChannelEntry(waiter.ReadableEvents)
 	s.acceptQueue.EventRegister(&entry)
@@ -246,8 +228,7 @@ func (s *Stack) Accept() (*Conn, error) {
 	}
 }
 
-// Close ends all connections and waits until gVisor's goroutines have ended. Only the first
-// call does anything.
+// Close ends all connections and waits for gVisor's goroutines. It is idempotent.
 func (s *Stack) Close() {
 	s.mu.Lock()
 	was := s.closed
@@ -262,7 +243,6 @@ func (s *Stack) Close() {
 	s.gvisor.Destroy()
 }
 
-// deliver hands a segment of a flow to gVisor.
 func (s *Stack) deliver(f *flow, segment header.TCP) {
 	if segment.Flags().Contains(header.TCPFlagUrg) {
 		f.urgent.note(segment)
@@ -286,9 +266,8 @@ func (s *Stack) deliver(f *flow, segment header.TCP) {
 	s.device.deliver(pkt)
 }
 
-// rewriteOptions replaces the timestamps option of a SYN by NOPs: once it is negotiated,
-// gVisor drops segments without it (RFC 7323, section 3.2), and a middlebox may remove it
-// from some. And it raises an MSS that is below light.MinMSS.
+// rewriteOptions removes a SYN's timestamps option: gVisor would drop segments from which a middlebox has removed
+// them (RFC 7323, section 3.2). It raises an MSS below light.MinMSS.
 func rewriteOptions(t header.TCP) {
 	for o := range options(t) {
 		switch {
@@ -302,7 +281,7 @@ func rewriteOptions(t header.TCP) {
 	}
 }
 
-// shiftAcks lowers the acknowledgements of a segment, also in SACK blocks (RFC 2018, section 3).
+// shiftAcks also shifts SACK blocks (RFC 2018, section 3).
 func shiftAcks(t header.TCP, by uint32) {
 	t.SetAckNumber(t.AckNumber() - by)
 	for o := range options(t) {
@@ -315,7 +294,7 @@ func shiftAcks(t header.TCP, by uint32) {
 	}
 }
 
-// options are the options of a segment without NOPs, with kind and length, up to the first broken option.
+// options yields options with kind and length, without NOPs, up to the first malformed one.
 func options(t header.TCP) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for o := t.Options(); len(o) > 0 && o[0] != header.TCPOptionEOL; {

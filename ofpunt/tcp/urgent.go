@@ -8,25 +8,23 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip/header"
 )
 
-// urgent has the positions of urgent bytes in the stream of a peer. As on a Linux socket
-// without SO_OOBINLINE, the byte before the urgent pointer is no part of the stream
-// (tcp(7)); gVisor ignores the pointer and leaves that byte in.
+// urgent has the positions of a peer's urgent bytes. As on Linux without SO_OOBINLINE (tcp(7)), the byte before the
+// urgent pointer is not part of the stream; gVisor ignores the pointer.
 type urgent struct {
 	mu sync.Mutex // guards all below
-	// first is the sequence number of the stream's first byte, valid once begun is set.
+	// the stream's first sequence number, valid if begun
 	first uint32
 	begun bool
-	// read counts the bytes that have been read, those that were skipped included.
+	// bytes read, with skipped ones
 	read uint32
-	// skip has the positions of urgent bytes behind those, ascending, counted from first.
+	// unread positions relative to first, ascending
 	skip []uint32
 }
 
-// maxUrgent bounds the length of urgent.skip. Where a peer sends more of them before they
-// are read, the first ones stay in its stream.
+// Of more unread urgent bytes, the first ones stay in the stream.
 const maxUrgent = 16
 
-// begins is called with the acknowledgement number of the SYN-ACK, which may be sent again.
+// first is the SYN-ACK's acknowledgement number. It may be retransmitted.
 func (u *urgent) begins(first uint32) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -35,9 +33,8 @@ func (u *urgent) begins(first uint32) {
 	}
 }
 
-// note notes the urgent byte of a segment, if it has one. The pointer is a positive offset to the
-// byte behind the urgent data (RFC 9293, section 3.1; RFC 6093, section 4), so 0 marks nothing.
-// Linux takes the first byte out then, as if the pointer were 1; it never sends a 0 itself.
+// The pointer is an offset to the byte after the urgent data (RFC 9293, section 3.1; RFC 6093, section 4), so 0
+// marks nothing. Linux treats 0 as 1, and never sends 0.
 func (u *urgent) note(t header.TCP) {
 	const pointerAt = 18
 	pointer := uint32(t[pointerAt])<<8 | uint32(t[pointerAt+1])
@@ -47,7 +44,7 @@ func (u *urgent) note(t header.TCP) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	at := t.SequenceNumber() + pointer - 1 - u.first
-	// A position that was read already, or that is beyond the window, is ignored.
+	// Read positions and positions beyond the window are ignored.
 	if !u.begun || at-u.read > 2*receiveBuffer {
 		return
 	}
@@ -64,8 +61,7 @@ func (u *urgent) note(t header.TCP) {
 	}
 }
 
-// strip removes the urgent bytes from b, which was read from the stream, and returns how
-// many bytes are left.
+// strip removes the urgent bytes, and returns the remaining length.
 func (u *urgent) strip(b []byte) int {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -17,45 +17,41 @@ import (
 	"github.com/puntdns/puntdns/internal/explain"
 )
 
-// query is one query to *cache*. It is the context and the writer that *cache* gets, and its
-// context outlives it: *cache* asks for an answer anew with it.
+// query is the context and writer of a query to *cache*. The context may outlive the query: *cache* refreshes
+// answers with it.
 type query struct {
 	context.Context
 	dns.ResponseWriter
 	cache *Cache
-	// question is the guest's question, and name its name in the letters of the guest.
+	// question is in lower case, name as asked.
 	question question
 	name     string
-	// prefix stands before name in the question that *cache* gets, "" for none.
+	// before name in the question for *cache*, "" for none
 	prefix string
-	// flags has what the key of *cache* has beside the question: DO in bit 0, CD in bit 1.
+	// the rest of *cache*'s key: DO in bit 0, CD in bit 1
 	flags byte
-	// edns is set if the query has EDNS.
-	edns bool
-	// labels are those in the key variant, and values what they are for the asker, by their numbers.
+	edns  bool
+	// values are the guest's values of labels in the key variant, by number.
 	labels mask
 	values []string
-	// reads is what the templates for the question may read beside labels.
+	// what templates for the question may read
 	reads reading
-	// functions are the labels of the query, and remote and local its addresses, if *cache* may
-	// ask anew.
+	// if *cache* may refresh: the labels and addresses of the query
 	functions     map[string]metadata.Func
 	remote, local net.Addr
-	// peeking is set if explain reads *cache*, which then must not change.
+	// explain reads *cache*, which must not change
 	peeking bool
-	// reason is why the answer is not stored whatever the plugins below do, "" if it may be.
+	// reason against storing, "" if none
 	reason string
 
-	// marked is set once below has set TC in an answer so that *cache* does not store it;
-	// truncated is the TC that the answer has.
+	// marked: below has set TC to keep an answer out of *cache*. truncated is the original TC.
 	marked, truncated atomic.Bool
-	// failed is set once the plugins below have failed in a way that is not for others.
+	// the plugins below have failed for this guest alone
 	failed atomic.Bool
 }
 
 type queryKey struct{}
 
-// Value implements context.Context.
 func (q *query) Value(key any) any {
 	if _, ok := key.(queryKey); ok {
 		return q
@@ -63,8 +59,7 @@ func (q *query) Value(key any) any {
 	return q.Context.Value(key)
 }
 
-// Err implements context.Context. *cache* stores a failure of the plugins below by itself, past
-// their writer, unless the context has ended.
+// Err implements context.Context. *cache* stores a failure unless the context has ended.
 func (q *query) Err() error {
 	if q.failed.Load() {
 		return context.Canceled
@@ -72,33 +67,29 @@ func (q *query) Err() error {
 	return q.Context.Err()
 }
 
-// queryOf returns the innermost query of ctx, nil if it has none.
+// queryOf returns the innermost query, or nil.
 func queryOf(ctx context.Context) *query {
 	q, _ := ctx.Value(queryKey{}).(*query)
 	return q
 }
 
-// WriteMsg implements dns.ResponseWriter.
 func (q *query) WriteMsg(m *dns.Msg) error {
 	if m.Truncated && q.marked.Load() {
-		// *cache* stores no truncated answer, so this is the one that was marked.
+		// *cache* stores no truncated answer: below has marked it.
 		m.Truncated = q.truncated.Load()
 	}
 	return q.ResponseWriter.WriteMsg(withErrors(unprefixed(m, q.prefix), q.edns))
 }
 
-// above stands before *cache*.
 type above struct {
 	cache *Cache
 	next  plugin.Handler
-	// onward is the handler behind below.
+	// the handler after below
 	onward plugin.Handler
 }
 
-// Name implements plugin.Handler.
 func (*above) Name() string { return name }
 
-// ServeDNS implements plugin.Handler.
 func (h *above) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 	if x := explain.Of(ctx); x != nil {
 		return h.explain(ctx, x, w, r)
@@ -114,7 +105,7 @@ func (h *above) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) 
 	return plugin.NextOrFailure(name, h.next, q, q, r)
 }
 
-// ask reads from r what the key has. It reports whether *cache* may know the name.
+// ask reads the key. It reports whether *cache* covers the name.
 func (q *query) ask(ctx context.Context, r *dns.Msg) (known bool) {
 	state := request.Request{Req: r}
 	q.name, q.question = r.Question[0].Name, question{state.Name(), r.Question[0].Qtype, r.Question[0].Qclass}
@@ -128,7 +119,7 @@ func (q *query) ask(ctx context.Context, r *dns.Msg) (known bool) {
 		q.flags |= 2
 	}
 	if q.cache.settings.refreshes {
-		// Plugins above write to the map while *cache* asks anew.
+		// Plugins above write to the map while *cache* refreshes.
 		q.functions = maps.Clone(metadata.ValueFuncs(ctx))
 		q.remote, q.local = cloneAddr(q.RemoteAddr()), cloneAddr(q.LocalAddr())
 	}
@@ -137,15 +128,13 @@ func (q *query) ask(ctx context.Context, r *dns.Msg) (known bool) {
 	return true
 }
 
-// withName returns r with another name in its question.
 func withName(r *dns.Msg, name string) *dns.Msg {
 	m := *r
 	m.Question = []dns.Question{{Name: name, Qtype: r.Question[0].Qtype, Qclass: r.Question[0].Qclass}}
 	return &m
 }
 
-// prefixed returns m as *cache* is to store it: with a prefix before the name of the question,
-// in the question and wherever it owns a record of the answer. *cache* looks whether these agree.
+// prefixed adds the prefix to the question's name and to equal owners in the answer, which *cache* compares.
 func prefixed(m *dns.Msg, prefix, name string) *dns.Msg {
 	if prefix == "" || len(m.Question) != 1 || !strings.EqualFold(m.Question[0].Name, name) {
 		return m
@@ -157,7 +146,7 @@ func prefixed(m *dns.Msg, prefix, name string) *dns.Msg {
 	return m
 }
 
-// unprefixed undoes prefixed. Names are as they were, upper case included.
+// unprefixed preserves case.
 func unprefixed(m *dns.Msg, prefix string) *dns.Msg {
 	if prefix == "" || len(m.Question) != 1 || !strings.HasPrefix(m.Question[0].Name, prefix) {
 		return m
@@ -167,8 +156,7 @@ func unprefixed(m *dns.Msg, prefix string) *dns.Msg {
 	return m
 }
 
-// renamed returns the records with other owners, where rename says so. Those are copies, since
-// *cache* may have stored the records.
+// renamed copies changed records, as *cache* may have stored the originals.
 func renamed(rrs []dns.RR, rename func(owner string) (string, bool)) []dns.RR {
 	all := make([]dns.RR, len(rrs))
 	for i, rr := range rrs {

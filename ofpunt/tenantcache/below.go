@@ -21,26 +21,25 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/metric"
 )
 
-// below gets the queries that *cache* has no answer to. It gives them to the next plugin, or to
-// the handler that a plugin above *cache* has routed them to (internal/cachekey).
+// below passes queries without an answer in *cache* to the next plugin, or to cachekey.Route's handler.
 type below struct {
 	cache *Cache
 	next  plugin.Handler
 }
 
-// Name implements plugin.Handler.
 func (*below) Name() string { return name }
 
-// ServeDNS implements plugin.Handler.
 func (h *below) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 	q, prefetch := queryOf(ctx), isPrefetch(w)
 	if q != nil && q.peeking {
-		return dns.RcodeSuccess, nil // as if there were an answer, of which nothing is stored
+		return dns.RcodeSuccess, nil // *cache* then stores nothing
 	}
 	background := q != nil && q.isLeftBy(ctx)
 	if prefetch || background {
-		// Nothing may be resumed: the guest gets its answer from cache.
+		// The guest's answer is from *cache*: resume no packet.
 		ctx = h.cache.detach(ctx)
+	} else if h.cache.miss != nil {
+		h.cache.miss(ctx)
 	}
 	next := h.next
 	if routed := cachekey.HandlerOf(ctx); routed != nil {
@@ -52,7 +51,7 @@ func (h *below) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) 
 	o, punted := origin.FromContext(ctx)
 	x := &run{Context: ctx, ResponseWriter: w, query: q, lookup: punted && o.Lookup, reason: q.reason}
 	if background && !prefetch || prefetch && q.reads != 0 {
-		// The guest's writer may serve another query by now, and the writer of a prefetch has no addresses.
+		// The guest's writer may serve another query, and a prefetch writer has no addresses.
 		x.remote, x.local = q.remote, q.local
 	}
 	x.observe(prefetch)
@@ -65,23 +64,19 @@ func (h *below) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) 
 	return code, err
 }
 
-// isPrefetch reports whether no client waits for the answer to w: *cache* asks again before an entry expires,
-// with a writer that has no addresses.
 func isPrefetch(w dns.ResponseWriter) bool {
 	a, ok := w.LocalAddr().(*net.TCPAddr)
 	return ok && a.IP == nil
 }
 
-// isLeftBy reports whether ctx is the context of work that *cache* does beside the query, and that goes on
-// when the query has its answer: a prefetch, or serve_stale with verify and a timeout. *cache* gives such
-// work other labels.
+// isLeftBy reports whether *cache* makes a lookup that may outlive the query, with other labels: a prefetch, or
+// serve_stale with verify and a timeout.
 func (q *query) isLeftBy(ctx context.Context) bool {
 	labelsOf := func(ctx context.Context) uintptr { return reflect.ValueOf(metadata.ValueFuncs(ctx)).Pointer() }
 	return labelsOf(ctx) != labelsOf(q.Context)
 }
 
-// settle ends the run. The labels and addresses that it has read count even without an answer: *cache* stores
-// a failure then.
+// settle counts labels and addresses even without an answer, as *cache* stores failures.
 func (x *run) settle(code int, err error) {
 	if x.written {
 		return
@@ -99,8 +94,7 @@ func (x *run) settle(code int, err error) {
 	}
 }
 
-// WriteMsg implements dns.ResponseWriter. It has *cache* not store an answer that is not for
-// others: it sets TC in it, since *cache* stores no truncated answer, and query restores TC.
+// WriteMsg implements dns.ResponseWriter. TC keeps an answer for one guest out of *cache*, until query restores TC.
 func (x *run) WriteMsg(m *dns.Msg) error {
 	x.written = true
 	x.publish() // *cache* reads zone/wildcard
@@ -128,8 +122,7 @@ func (x *run) WriteMsg(m *dns.Msg) error {
 	return x.ResponseWriter.WriteMsg(m)
 }
 
-// supersede has *cache* no longer serve an answer which it has stored for the query, after another
-// one that it is not to store: with serve_stale it would keep the old one.
+// supersede invalidates the stored answer, which *cache* would keep with serve_stale.
 func (x *run) supersede(reason string) {
 	q := x.query
 	c := q.cache
@@ -138,7 +131,7 @@ func (x *run) supersede(reason string) {
 	}
 }
 
-// life returns for how long an answer can be served. It reports whether *cache* stores it.
+// life is how long an answer can be served. ok is false if *cache* does not store it.
 func (x *run) life(m *dns.Msg) (life time.Duration, ok bool) {
 	c := x.query.cache
 	kind, _ := response.Typify(m, c.now().UTC())
@@ -149,8 +142,7 @@ func (x *run) life(m *dns.Msg) (life time.Duration, ok bool) {
 	return dnsutil.MinimalTTLWithMaximum(m, kind, c.settings.ttl) + c.settings.stale, !m.Truncated
 }
 
-// enter counts an answer in the quota before *cache* stores it. It returns reasonShare if *cache* must not
-// store the answer.
+// enter returns reasonShare if *cache* must not store the answer.
 func (x *run) enter(life time.Duration) (reason string) {
 	q := x.query
 	c := q.cache
@@ -164,7 +156,6 @@ func (x *run) enter(life time.Duration) (reason string) {
 	return reasonShare
 }
 
-// quotaKey returns the hash of what the key of *cache* has.
 func (c *Cache) quotaKey(q *query) uint64 {
 	var h maphash.Hash
 	h.SetSeed(c.seed)
@@ -174,7 +165,6 @@ func (c *Cache) quotaKey(q *query) uint64 {
 	return h.Sum64()
 }
 
-// count counts that an answer is not stored.
 func (x *run) count(reason string) {
 	if reason == reasonPassed {
 		return

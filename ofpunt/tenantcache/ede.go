@@ -12,11 +12,10 @@ import (
 	"github.com/miekg/dns"
 )
 
-// *cache* takes the OPT record of an answer away, so Extended DNS Errors (RFC 8914) pass it in a
-// record of the additional section. The owner has an empty label, which no message has.
+// *cache* removes OPT, so Extended DNS Errors (RFC 8914) pass in an additional record, with an empty label as no
+// message has.
 const errorsOwner = ".."
 
-// withErrorsRecord returns an answer as *cache* is to get it: with its Extended DNS Errors in a record.
 func withErrorsRecord(m *dns.Msg) *dns.Msg {
 	o := m.IsEdns0()
 	if o == nil {
@@ -32,7 +31,7 @@ func withErrorsRecord(m *dns.Msg) *dns.Msg {
 		return m
 	}
 	c := *m
-	// *cache* takes the lowest TTL of all records, or this one if there are no others.
+	// *cache* takes the lowest TTL.
 	ttl := uint32(math.MaxInt32)
 	if len(m.Answer)+len(m.Ns) == 0 {
 		ttl = uint32(dnsutil.MinimalDefaultTTL / time.Second)
@@ -41,8 +40,7 @@ func withErrorsRecord(m *dns.Msg) *dns.Msg {
 	return &c
 }
 
-// withErrors undoes withErrorsRecord. An answer gets an OPT record with the errors if edns is set and
-// *cache* has taken it away.
+// withErrors undoes withErrorsRecord. With edns it restores an OPT record that *cache* has removed.
 func withErrors(m *dns.Msg, edns bool) *dns.Msg {
 	i := slices.IndexFunc(m.Extra, func(rr dns.RR) bool { return rr.Header().Name == errorsOwner })
 	if i < 0 {

@@ -15,9 +15,8 @@ import (
 	"github.com/puntdns/puntdns/internal/origin"
 )
 
-// explain goes past *cache*, and reports what *cache* would answer. The query that reads *cache* stores
-// nothing, since it does not reach the plugins below. *cache* counts it, as a request and as a hit or a miss.
-// The entry of *cache* is the answer. explain asks the plugins below too, and compares their answer.
+// explain answers with the entry of *cache*, if any, and compares the answer of the plugins below. Reading the
+// entry stores nothing, but counts as a request and as a hit or miss.
 func (h *above) explain(ctx context.Context, x *explain.Step, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 	stored := h.look(ctx, x, w, r)
 	onward := h.onward
@@ -32,14 +31,14 @@ func (h *above) explain(ctx context.Context, x *explain.Step, w dns.ResponseWrit
 	err := w.WriteMsg(stored)
 	c.End()
 	below := &lookWriter{ResponseWriter: w, first: x.WouldAnswer}
-	_, _ = plugin.NextOrFailure(name, onward, ctx, below, r) // the guest gets the entry, whatever comes of this
+	_, _ = plugin.NextOrFailure(name, onward, ctx, below, r) // the guest gets the entry in any case
 	if below.answer != nil {
 		x.Cached(stored, below.answer)
 	}
 	return dns.RcodeSuccess, err
 }
 
-// look returns what *cache* would answer, nil for nothing, and then says why.
+// look returns *cache*'s answer, or nil and records the reason.
 func (h *above) look(ctx context.Context, x *explain.Step, w dns.ResponseWriter, r *dns.Msg) *dns.Msg {
 	look := &lookWriter{ResponseWriter: w}
 	q := &query{Context: ctx, ResponseWriter: look, cache: h.cache, edns: r.IsEdns0() != nil, peeking: true}
@@ -56,7 +55,7 @@ func (h *above) look(ctx context.Context, x *explain.Step, w dns.ResponseWriter,
 		if q.prefix != "" {
 			asked = withName(r, q.prefix+q.name)
 		}
-		_, _ = h.next.ServeDNS(q, q, asked) // what it writes is all that counts
+		_, _ = h.next.ServeDNS(q, q, asked) // only the written answer counts
 		if look.answer == nil {
 			x.Leave("cache", "has no entry: the plugins below answer")
 		}
@@ -64,15 +63,13 @@ func (h *above) look(ctx context.Context, x *explain.Step, w dns.ResponseWriter,
 	return look.answer
 }
 
-// lookWriter keeps an answer, and sends none.
 type lookWriter struct {
 	dns.ResponseWriter
-	// first, unless it is nil, is called at the first answer.
+	// first, if not nil, is called at the first answer.
 	first  func()
 	answer *dns.Msg
 }
 
-// WriteMsg implements dns.ResponseWriter.
 func (w *lookWriter) WriteMsg(m *dns.Msg) error {
 	if w.first != nil && w.answer == nil {
 		w.first()
@@ -81,7 +78,6 @@ func (w *lookWriter) WriteMsg(m *dns.Msg) error {
 	return nil
 }
 
-// lifeOf says for how long the first record of an answer is valid.
 func lifeOf(m *dns.Msg) string {
 	for _, rr := range append(slices.Clone(m.Answer), m.Ns...) {
 		return fmt.Sprintf(", for %d s", rr.Header().Ttl)

@@ -19,35 +19,35 @@ import (
 	"github.com/puntdns/puntdns/internal/origin"
 )
 
-// A key variant is what the answer to a query depends on beside its question: parts, each with a kind and a length,
-// so that no two lists of parts are written alike. *cache* knows names only. So it gets the question with a
-// label for the key variant before its name, and an empty label between the two: "k3v...q..www.example.". No name
-// in a message has an empty label (RFC 1035, section 3.1), and the label is a hash of the key variant and of a
-// number that only this process knows. So no guest can ask for such a name. *cache* never packs it.
+// A key variant has everything but the question on which an answer depends. Kind and length of each part make
+// different lists differ in bytes.
+//
+// The key of *cache* has a name only. So *cache* gets a name after a hash of the key variant and a process secret,
+// and an empty label: "k3v...q..www.example.". No message has an empty label (RFC 1035, section 3.1), so guests
+// cannot ask for such a name. *cache* never packs the name.
 
 // The kinds of a part.
 const (
-	partScope      = 's' // of the property cache_scope
-	partKey        = 'k' // of other plugins (internal/cachekey)
-	partOptions    = 'o' // options of EDNS
-	partAddress    = 'a' // the addresses that a template reads
-	partGeneration = 'g' // of varyIndex
+	partScope      = 's' // property cache_scope
+	partKey        = 'k' // other plugins (internal/cachekey)
+	partOptions    = 'o' // EDNS options
+	partAddress    = 'a' // addresses that a template reads
+	partGeneration = 'g' // varyIndex generation
 	partLabels     = 'l' // a mask and the values of its labels
 )
 
-// appendPart appends a part to a key variant.
 func appendPart(keyVariant []byte, kind byte, value string) []byte {
 	keyVariant = binary.AppendUvarint(append(keyVariant, kind), uint64(len(value)))
 	return append(keyVariant, value...)
 }
 
-// prefixEncoding has letters that lower case leaves as they are.
+// prefixEncoding uses lower case only.
 var prefixEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// hashSize is how much of the hash of a key variant is in a name, in bytes.
+// bytes
 const hashSize = 20
 
-// prefix returns what stands before the name of a question of a key variant; "" for no key variant.
+// prefix returns two labels, "" for an empty key variant.
 func (c *Cache) prefix(keyVariant []byte) string {
 	if len(keyVariant) == 0 {
 		return ""
@@ -60,8 +60,7 @@ func (c *Cache) prefix(keyVariant []byte) string {
 	return string(text[:])
 }
 
-// keyVariant appends what the answer to the query depends on. It sets labels and values of q to
-// those in the key variant, and its reason if the answer is for this query alone.
+// keyVariant also sets q.labels and q.values, and q.reason if the answer is for this query alone.
 func (c *Cache) keyVariant(keyVariant []byte, ctx context.Context, q *query, r *dns.Msg) []byte {
 	if c.scope != Shared {
 		keyVariant = appendPart(keyVariant, partScope, c.sharer(ctx, q))
@@ -102,8 +101,7 @@ func (c *Cache) keyVariant(keyVariant []byte, ctx context.Context, q *query, r *
 	return keyVariant
 }
 
-// values returns the values of labels for the asker, by their numbers. A label that a query does
-// not have is empty.
+// values are by label number, "" for a missing label.
 func (c *Cache) values(ctx context.Context, labels mask) []string {
 	functions := metadata.ValueFuncs(ctx)
 	names := c.labels.names()
@@ -116,7 +114,7 @@ func (c *Cache) values(ctx context.Context, labels mask) []string {
 	return values
 }
 
-// packOptions returns the options of EDNS as they are in a message (RFC 6891, section 6.1.2).
+// RFC 6891, section 6.1.2
 func packOptions(o *dns.OPT) (string, error) {
 	p := &dns.OPT{Hdr: dns.RR_Header{Name: ".", Rrtype: dns.TypeOPT}, Option: o.Option}
 	buf := make([]byte, dns.Len(p))
@@ -127,7 +125,6 @@ func packOptions(o *dns.OPT) (string, error) {
 	return string(buf[:n]), nil
 }
 
-// sharer says whom an asker shares entries with, by the scope.
 func (c *Cache) sharer(ctx context.Context, q *query) string {
 	o, punted := origin.FromContext(ctx)
 	switch {
@@ -139,9 +136,8 @@ func (c *Cache) sharer(ctx context.Context, q *query) string {
 	return guestOf(o)
 }
 
-// networkOf names the network of a guest, in a form that no other network has. A guest whose
-// network is not known is one by itself. Names of logical switches are not unique; where no OVN
-// database is read, Switch is the UUID that Neutron's agent has written (net_uuid).
+// networkOf returns a unique name. A guest of an unknown network is its own network. Switch names are not unique,
+// but without the OVN databases Switch may be Neutron's UUID (net_uuid).
 func networkOf(o *origin.Origin) string {
 	switch {
 	case !o.Network.IsZero():
@@ -152,7 +148,7 @@ func networkOf(o *origin.Origin) string {
 	return guestOf(o)
 }
 
-// isUUID reports whether text is a UUID in the form of RFC 9562, section 4.
+// RFC 9562, section 4
 func isUUID(text string) bool {
 	for i, r := range text {
 		if i == 8 || i == 13 || i == 18 || i == 23 {
@@ -166,19 +162,18 @@ func isUUID(text string) bool {
 	return len(text) == 36
 }
 
-// guestOf names a guest.
 func guestOf(o *origin.Origin) string {
 	b := binary.BigEndian.AppendUint16(nil, o.VLAN)
 	if o.Port == "" {
 		b = binary.BigEndian.AppendUint32(b, o.InPort)
 	}
 	b = append(b, o.Network[:]...)
-	b = append(append(b, o.Bridge...), 0) // no name of a bridge has a zero byte
+	b = append(append(b, o.Bridge...), 0) // no bridge name has a zero byte
 	return "guest " + string(b) + o.Port
 }
 
-// addressOf returns the part of the addresses of a query that a plugin reads. Guests of different networks
-// with the same address get the same answer.
+// addressOf is the part for a template that reads addresses. Guests of different networks with the same address get
+// the same answer.
 func addressOf(q *query) string {
 	b, reads := strings.Builder{}, q.reads
 	b.WriteByte(byte(reads))
@@ -198,7 +193,7 @@ func addressOf(q *query) string {
 	return b.String()
 }
 
-// cloneAddr returns a copy of an address, which a writer may use again for another query.
+// A writer may reuse the memory.
 func cloneAddr(a net.Addr) net.Addr {
 	switch a := a.(type) {
 	case *net.UDPAddr:
@@ -209,7 +204,6 @@ func cloneAddr(a net.Addr) net.Addr {
 	return a
 }
 
-// textOf returns the text of an address, "" for none.
 func textOf(a net.Addr) string {
 	if a == nil {
 		return ""
@@ -217,7 +211,7 @@ func textOf(a net.Addr) string {
 	return a.String()
 }
 
-// hostOf returns the IP address of an address, or its text where it has none.
+// hostOf returns the IP address, or the text without one.
 func hostOf(a net.Addr) string {
 	text := textOf(a)
 	if host, _, err := net.SplitHostPort(text); err == nil {

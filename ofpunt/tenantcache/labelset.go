@@ -9,21 +9,19 @@ import (
 	"sync/atomic"
 )
 
-// mask is a set of labels, by their numbers in a labelSet.
+// mask is a set of labels by number.
 type mask uint64
 
-// maxLabels is how many labels a mask has room for.
 const maxLabels = 64
 
-// has reports whether the label with number n is in m.
 func (m mask) has(n int) bool { return m>>n&1 != 0 }
 
-// labelSet gives the labels of a block numbers, which they keep.
+// labelSet assigns permanent numbers to labels.
 type labelSet struct {
-	// known are those that the block names: each query has them.
+	// named by the block: each query has them
 	known   []string
 	numbers atomic.Pointer[numbering]
-	mu      sync.Mutex // held while numbers is replaced
+	mu      sync.Mutex // for writers of numbers
 }
 
 // numbering is immutable.
@@ -41,8 +39,7 @@ func newLabelSet(known []string) *labelSet {
 	return s
 }
 
-// number returns the number of a label. It reports whether it has one: there is room for
-// maxLabels.
+// ok is false beyond maxLabels.
 func (s *labelSet) number(label string) (n int, ok bool) {
 	if n, ok := s.numbers.Load().of[label]; ok {
 		return n, true
@@ -63,5 +60,4 @@ func (s *labelSet) number(label string) (n int, ok bool) {
 	return n, true
 }
 
-// names returns the labels of a mask by their numbers, in which all labels of the mask are.
 func (s *labelSet) names() []string { return s.numbers.Load().names }

@@ -8,52 +8,45 @@ import (
 	"time"
 )
 
-// quota counts the entries of *cache* by the network that has brought them, so that no network takes more than its
-// share. *cache* does not know the networks, and removes entries at random when it is full. So an answer over
-// the share is not stored.
+// quota bounds each network's entries in *cache*, which ignores networks and evicts at random when full. An answer
+// over the share is not stored.
 //
-// An entry counts until it can no longer be served, and for minCount at least: expired entries take room too,
-// and a network whose entries expire soon would push out the entries of others.
+// An entry counts while it can be served, and for at least minCount: expired entries take room too, so a network
+// with short TTLs would evict others' entries.
 type quota struct {
-	capacity, share int // entries; share is what one network may have
+	capacity, share int // entries; share bounds one network
 	mu              sync.Mutex
-	// entries are by the hash of their keys in *cache*; guarded by mu.
+	// by quotaKey; guarded by mu
 	entries map[uint64]entry
-	// accounts are the accounts of the networks that have entries; guarded by mu.
+	// by network; guarded by mu
 	accounts map[string]*account
-	// order are the keys of entries, and hand is where the sweep goes on in it; guarded by mu.
+	// order has the keys of entries, hand is the next sweep's position; guarded by mu.
 	order []uint64
 	hand  int
-	// start is when times of the quota begin.
+	// origin of entry.until
 	start time.Time
 }
 
-// entry is an entry of *cache*.
 type entry struct {
 	account *account
-	until   uint32 // when it ceases to count, in seconds from start
+	until   uint32 // in seconds from start
 	index   uint32 // of its key in order
 }
 
-// account counts the entries of one network.
 type account struct {
 	network string
 	entries int
 }
 
 const (
-	minCount = time.Minute
-	// maxCount bounds how long an entry counts.
-	maxCount = 10 * 365 * 24 * time.Hour
-	// sweepEntries is how many entries a sweep looks at, so that it is short however many there
-	// are.
+	minCount     = time.Minute
+	maxCount     = 10 * 365 * 24 * time.Hour
 	sweepEntries = 32
-	// crowded is the part of the capacity, one in so many, up to which there is no share.
+	// The share applies once capacity/crowded entries are stored.
 	crowded = 2
 )
 
-// newQuota returns the quota of a cache with that capacity, of which a network may have share
-// percent. now is the time.
+// share is in percent.
 func newQuota(capacity, share int, now time.Time) *quota {
 	return &quota{
 		capacity: capacity, share: max(1, capacity*share/100),
@@ -61,8 +54,8 @@ func newQuota(capacity, share int, now time.Time) *quota {
 	}
 }
 
-// store notes that an answer is about to be stored, which can be served for the time of life. It
-// reports whether it may be: a network that has its share may only replace entries.
+// store counts an answer for the time life. It reports whether *cache* may store the answer: a network at its share
+// may only replace entries.
 func (q *quota) store(key uint64, network string, now time.Time, life time.Duration) bool {
 	at := q.seconds(now)
 	until := at + uint32(min(max(life, minCount)+time.Second-1, maxCount)/time.Second)
@@ -95,7 +88,7 @@ func (q *quota) store(key uint64, network string, now time.Time, life time.Durat
 	return true
 }
 
-// drop forgets an entry. It reports whether there was one that could be served.
+// drop reports whether the entry could be served.
 func (q *quota) drop(key uint64, now time.Time) (served bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -106,31 +99,29 @@ func (q *quota) drop(key uint64, now time.Time) (served bool) {
 	return ok && q.seconds(now) < e.until
 }
 
-// exceeds reports whether one more entry of the network would be over its share. The caller holds
-// mu.
+// The caller holds mu.
 func (q *quota) exceeds(network string) bool {
 	of := q.accounts[network]
 	return of != nil && of.entries >= q.share && len(q.entries) >= q.capacity/crowded
 }
 
-// seconds returns the time from start.
 func (q *quota) seconds(now time.Time) uint32 { return uint32(max(0, now.Sub(q.start)/time.Second)) }
 
-// sweep removes what has expired of the next entries. The caller holds mu.
+// sweep removes expired entries of the next sweepEntries. The caller holds mu.
 func (q *quota) sweep(at uint32) {
 	for range min(sweepEntries, len(q.order)) {
 		if q.hand >= len(q.order) {
 			q.hand = 0
 		}
 		if key := q.order[q.hand]; q.entries[key].until <= at {
-			q.remove(key) // another one takes its place
+			q.remove(key) // the last entry takes its place
 		} else {
 			q.hand++
 		}
 	}
 }
 
-// remove removes an entry. The caller holds mu.
+// The caller holds mu.
 func (q *quota) remove(key uint64) {
 	e := q.entries[key]
 	last := q.order[len(q.order)-1]

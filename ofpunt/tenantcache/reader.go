@@ -15,24 +15,23 @@ import (
 	"github.com/miekg/dns"
 )
 
-// A template may read addresses of the query beside its labels. No handler can observe that: the template
-// reads the addresses of each query, and uses them in few. So the Corefile says what the template may use,
-// for the questions that it matches.
+// The plugin template fetches all addresses of a query. Only a template's text in the Corefile shows which
+// addresses it uses.
 
-// reading is what a template may use of a query beside the question and labels, as bits.
+// reading is what a template may read beside the question and labels, as bits.
 type reading uint8
 
 const (
-	// readsClient is the guest's address, readsServer the address and port that it has asked.
+	// address of the guest; asked address and port
 	readsClient reading = 1 << iota
 	readsServer
-	// readsProtocol is whether it is UDP or TCP.
+	// UDP or TCP
 	readsProtocol
-	// readsQuery is what hardly two queries have the same: the guest's port, the id, a length.
+	// unique to a query: port, id, length
 	readsQuery
 )
 
-// reader is a template that reads something, and the questions that it matches (plugin/template).
+// reader is a template with its reads and questions (plugin/template).
 type reader struct {
 	reads         reading
 	zones         []string
@@ -40,7 +39,6 @@ type reader struct {
 	matches       []*regexp.Regexp // none for all names
 }
 
-// readersOf returns the templates of a block that read something.
 func readersOf(block caddyfile.ServerBlock) (readers []reader) {
 	d := caddyfile.NewDispenserTokens("", block.Tokens["template"])
 	for d.Next() {
@@ -61,7 +59,6 @@ func readersOf(block caddyfile.ServerBlock) (readers []reader) {
 	return readers
 }
 
-// add adds a property of the template.
 func (t *reader) add(property string, args []string) {
 	switch property {
 	case "match":
@@ -75,13 +72,13 @@ func (t *reader) add(property string, args []string) {
 			t.reads |= readByText(arg)
 		}
 	case "var":
-		t.reads |= readByExpression(strings.Join(args[min(1, len(args)):], " ")) // behind its name
+		t.reads |= readByExpression(strings.Join(args[min(1, len(args)):], " ")) // after the name
 	case "expr":
 		t.reads |= readByExpression(strings.Join(args, " "))
 	}
 }
 
-// match reports whether the template may answer a question, whose name is in lower case.
+// q is in lower case.
 func (t *reader) match(q question) bool {
 	return (t.qclass == dns.ClassANY || q.qclass == dns.ClassANY || q.qclass == t.qclass) &&
 		(t.qtype == dns.TypeANY || q.qtype == dns.TypeANY || q.qtype == t.qtype) &&
@@ -89,7 +86,6 @@ func (t *reader) match(q question) bool {
 		(len(t.matches) == 0 || slices.ContainsFunc(t.matches, func(m *regexp.Regexp) bool { return m.MatchString(q.name) }))
 }
 
-// reads returns what the templates for a question may use.
 func (c *Cache) reads(q question) (reads reading) {
 	for i := range c.readers {
 		if t := &c.readers[i]; t.match(q) {
@@ -99,8 +95,7 @@ func (c *Cache) reads(q question) (reads reading) {
 	return reads
 }
 
-// readByText returns what the text of a template reads (text/template; the fields are the fields of the
-// plugin template). A text that does not parse counts as reading the query.
+// readByText is for text/template with the fields of plugin/template. An invalid text counts as readsQuery.
 func readByText(text string) (reads reading) {
 	tree := parse.New("")
 	tree.Mode = parse.SkipFuncCheck
@@ -109,14 +104,13 @@ func readByText(text string) (reads reading) {
 		return readsQuery
 	}
 	reads = readByNode(tree.Root, true)
-	for _, t := range trees { // those of define and block
+	for _, t := range trees { // of define and block
 		reads |= readByNode(t.Root, true)
 	}
 	return reads
 }
 
-// readByNode returns what a part of a template reads. root is set where the dot is all that the
-// template knows, which an action such as printf may read as a whole.
+// root is set while the dot is the whole query, which printf may read.
 func readByNode(n parse.Node, root bool) reading {
 	switch n := n.(type) {
 	case *parse.DotNode:
@@ -150,7 +144,7 @@ func readByNode(n parse.Node, root bool) reading {
 	return 0
 }
 
-// readByList does so for a list of parts, nil where there is no else.
+// l is nil without else.
 func readByList(l *parse.ListNode, root bool) (reads reading) {
 	if l == nil {
 		return 0
@@ -161,7 +155,7 @@ func readByList(l *parse.ListNode, root bool) (reads reading) {
 	return reads
 }
 
-// readByPipe does so for a pipeline, nil where template has no argument.
+// p is nil for a template without an argument.
 func readByPipe(p *parse.PipeNode, root bool) (reads reading) {
 	if p == nil {
 		return 0
@@ -174,12 +168,12 @@ func readByPipe(p *parse.PipeNode, root bool) (reads reading) {
 	return reads
 }
 
-// readByBranch does so for if, with and range. inside is root within the first list.
+// inside is root within the first list.
 func readByBranch(b *parse.BranchNode, root, inside bool) reading {
 	return readByPipe(b.Pipe, root) | readByList(b.List, inside) | readByList(b.ElseList, root)
 }
 
-// readByFields does so for the fields behind a dot, none for all of them.
+// No fields are the whole query.
 func readByFields(fields []string) reading {
 	switch {
 	case len(fields) == 0:
@@ -193,8 +187,8 @@ func readByFields(fields []string) reading {
 	return 0
 }
 
-// functionReads are the functions of CoreDNS's package expression that read a query, other than metadata and
-// the functions of the question and DO; and the map of all of them.
+// Functions of CoreDNS's package expression that read more than metadata, the question and DO; $env has all
+// functions.
 var functionReads = map[string]reading{
 	"client_ip": readsClient,
 	"server_ip": readsServer, "server_port": readsServer,
@@ -203,8 +197,7 @@ var functionReads = map[string]reading{
 	"$env": readsQuery,
 }
 
-// readByExpression returns what an expression reads. What can't be read counts as reading the
-// query.
+// An invalid expression counts as readsQuery.
 func readByExpression(text string) reading {
 	tree, err := parser.Parse(text)
 	if err != nil {
@@ -215,10 +208,9 @@ func readByExpression(text string) reading {
 	return reading(names)
 }
 
-// identifiers is an ast.Visitor that collects what the functions of an expression read.
+// identifiers is an ast.Visitor.
 type identifiers reading
 
-// Visit implements ast.Visitor.
 func (i *identifiers) Visit(node *ast.Node) {
 	if n, ok := (*node).(*ast.IdentifierNode); ok {
 		*i |= identifiers(functionReads[n.Value])

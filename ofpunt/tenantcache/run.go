@@ -11,34 +11,31 @@ import (
 	"github.com/miekg/dns"
 )
 
-// run is one way of a query through the plugins below *cache*. It is the context and the writer
-// that they get, and observes which labels they read.
+// run is a query's pass through the plugins below *cache*. It is their context and writer, and observes their reads
+// of labels.
 type run struct {
 	context.Context
 	dns.ResponseWriter
 	query *query
-	// outer are the labels of the context that *cache* has given, nil without metadata. inner
-	// are those that the plugins below see, and own the names of those in it that are
-	// from outside.
+	// outer are *cache*'s labels, nil without metadata, inner the labels below; own has the names from outside.
 	outer, inner map[string]metadata.Func
 	own          map[string]bool
-	// remote and local are the addresses that the plugins see, nil for the addresses of the writer.
+	// nil for the writer's addresses
 	remote, local net.Addr
-	// lookup is set if a plugin asks, and not a guest.
+	// a plugin asks, not a guest
 	lookup bool
-	// written is set once there is an answer. Only the goroutine of the run uses it.
+	// there is an answer; used by the run's goroutine only
 	written bool
 
 	mu sync.Mutex
-	// read are the labels outside the key variant that were read; guarded by mu.
+	// labels read outside the key variant; guarded by mu
 	read mask
-	// reason is why the answer is not stored, "" if it is; guarded by mu.
+	// reason against storing, "" if none; guarded by mu
 	reason string
 }
 
 type runKey struct{}
 
-// Value implements context.Context.
 func (x *run) Value(key any) any {
 	if _, ok := key.(runKey); ok {
 		return x
@@ -46,13 +43,12 @@ func (x *run) Value(key any) any {
 	return x.Context.Value(key)
 }
 
-// runOf returns the innermost run of ctx, nil if it has none.
+// runOf returns the innermost run, or nil.
 func runOf(ctx context.Context) *run {
 	x, _ := ctx.Value(runKey{}).(*run)
 	return x
 }
 
-// RemoteAddr implements dns.ResponseWriter.
 func (x *run) RemoteAddr() net.Addr {
 	if x.remote != nil {
 		return x.remote
@@ -60,7 +56,6 @@ func (x *run) RemoteAddr() net.Addr {
 	return x.ResponseWriter.RemoteAddr()
 }
 
-// LocalAddr implements dns.ResponseWriter.
 func (x *run) LocalAddr() net.Addr {
 	if x.local != nil {
 		return x.local
@@ -68,8 +63,8 @@ func (x *run) LocalAddr() net.Addr {
 	return x.ResponseWriter.LocalAddr()
 }
 
-// observe gives the run labels that record each read. It replaces the labels of the context, or of the query
-// if *cache* asks by itself: *cache* gives an empty map then.
+// observe records reads of labels: of the context or, for a prefetch, where *cache* gives an empty map, of the
+// query.
 func (x *run) observe(prefetch bool) {
 	x.outer = metadata.ValueFuncs(x.Context)
 	source := x.outer
@@ -92,8 +87,7 @@ func (x *run) observe(prefetch bool) {
 	}
 }
 
-// observed returns the function of a label for the plugins below. A label in the key variant has the
-// value that is in the key variant, even if it has just changed.
+// A label in the key variant keeps that value, even if it has just changed.
 func (x *run) observed(label string, f metadata.Func) metadata.Func {
 	n, ok := x.query.cache.labels.number(label)
 	switch {
@@ -111,7 +105,7 @@ func (x *run) observed(label string, f metadata.Func) metadata.Func {
 	}
 }
 
-// publish gives the labels that plugins below have set to those above, and to *cache*.
+// publish passes labels set below to plugins above and *cache*.
 func (x *run) publish() {
 	for label, f := range x.inner {
 		if !x.own[label] {
@@ -120,15 +114,15 @@ func (x *run) publish() {
 	}
 }
 
-// Reasons why an answer is not stored, values of the label reason of a metric.
+// Reasons against storing an answer, values of a metric's label.
 const (
-	reasonAsker  = "asker"  // it was made from more of the asker than the key has, or for one query
-	reasonLookup = "lookup" // a plugin has made it from a lookup
-	reasonShare  = "share"  // the network has its share of the cache
-	reasonPassed = "passed" // *cache* passes the query on, as one of another zone; not counted
+	reasonAsker  = "asker"  // it depends on more of the guest than the key, or on one query
+	reasonLookup = "lookup" // a plugin made it from a lookup
+	reasonShare  = "share"  // the network has its share
+	reasonPassed = "passed" // not covered by *cache*; not counted
 )
 
-// refuse has the answer of the run not stored. The first reason counts.
+// The first reason counts.
 func (x *run) refuse(reason string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -137,8 +131,7 @@ func (x *run) refuse(reason string) {
 	}
 }
 
-// verdict returns why what the run has come to is not stored, "" if it may be. It remembers the
-// labels that were read.
+// verdict returns the reason against storing, "" if none. It records the read labels in varyIndex.
 func (x *run) verdict() string {
 	x.mu.Lock()
 	defer x.mu.Unlock()

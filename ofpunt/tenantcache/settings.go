@@ -11,31 +11,30 @@ import (
 	"github.com/coredns/coredns/plugin"
 )
 
-// settings is what the directive of *cache* says that matters here.
+// settings are parts of the *cache* directive.
 type settings struct {
 	zones []string
-	// all is set if zones has the root, or is not known.
+	// zones has the root, or is unknown
 	all bool
-	// capacity is the number of entries that *cache* has room for.
+	// in entries
 	capacity int
-	// ttl bounds how long an answer is fresh, stale how long it is kept beyond that.
+	// ttl bounds freshness, stale the time beyond.
 	ttl, stale time.Duration
-	// refreshes is set if *cache* asks for answers anew by itself.
+	// *cache* refreshes answers by itself
 	refreshes bool
 }
 
 const (
-	// defaultCapacity is the default capacity of each of the two caches, for answers and denials.
+	// for answers and denials each
 	defaultCapacity = 10000
-	// cacheShards and minShard are how CoreDNS's package plugin/pkg/cache rounds a capacity.
+	// CoreDNS's plugin/pkg/cache
 	cacheShards, minShard = 256, 4
-	// defaultTTL bounds the TTLs of answers in *cache*.
-	defaultTTL = time.Hour
-	// defaultStale is how long *cache* keeps what has expired with serve_stale.
+	defaultTTL            = time.Hour
+	// of serve_stale
 	defaultStale = time.Hour
 )
 
-// readSettings reads the directive of *cache* in a block. The plugin itself has refused a wrong directive.
+// *cache* has validated the directive.
 func readSettings(block caddyfile.ServerBlock) settings {
 	s := settings{ttl: defaultTTL}
 	success, denial := defaultCapacity, defaultCapacity
@@ -73,7 +72,7 @@ func readSettings(block caddyfile.ServerBlock) settings {
 	return s
 }
 
-// readCapacity reads "CAPACITY [TTL] [MINTTL]".
+// "CAPACITY [TTL] [MINTTL]"
 func (s *settings) readCapacity(args []string, capacity int) int {
 	for i, arg := range args {
 		n, err := strconv.Atoi(arg)
@@ -88,10 +87,9 @@ func (s *settings) readCapacity(args []string, capacity int) int {
 	return capacity
 }
 
-// roundCapacity returns how many entries a cache has room for that is asked to have n.
 func roundCapacity(n int) int { return max(n/cacheShards, minShard) * cacheShards }
 
-// covers reports whether *cache* looks at names like this one, in lower case.
+// name is in lower case.
 func (s *settings) covers(name string) bool {
 	return s.all || plugin.Zones(s.zones).Contains(name)
 }

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tenantcache lets one *cache* of CoreDNS serve guests of many tenants. Answers that
-// are the same for all guests are shared. An answer that depends on the guest has an entry
-// for the guests that would get the same answer. The package stores no answers: it gives *cache* the
-// names to store them under, and decides which answers *cache* does not store.
+// Package tenantcache lets one *cache* of CoreDNS serve many tenants. Guests share an entry if they would get the same
+// answer. The package stores no answers: it chooses their names in *cache*, and the answers that *cache* does not store.
 //
 // Three handlers stand around *cache*:
 //
@@ -13,39 +11,31 @@
 //		                                        ▼                 ▼
 //		                               what the key has    varyIndex, quota
 //
-//	  - normalizer (normalize.go) takes from the query what is not in the key of *cache*.
+//	  - normalizer (normalize.go) removes the parts of the query that the key of *cache* lacks.
 //	  - above (above.go) finds the key variant of the query (keyvariant.go): what the answer depends on
-//	    beside the question. Most queries have none, and are left as they are. With a key variant,
-//	    *cache* gets the query with another name, the label of the key variant before the question's.
-//	  - below (below.go) restores the name for the plugins below, and observes which labels of
-//	    metadata they read of the guest (run.go).
+//	    beside the question. Most queries have none. A key variant is a label before the name for *cache*.
+//	  - below (below.go) restores the name for the plugins below, and observes which metadata labels
+//	    they read (run.go).
 //
 // # Why no guest gets the answer for another
 //
-// The plugins below *cache* compute an answer from the question and from the labels that they
-// read. Let S be the labels that are known of a question (varyIndex). The key has the question,
-// S, and the values that the labels of S have for the guest. An answer is stored only if the run
-// that made it read no label outside S. Take two guests with one key, whose runs begin with the
-// same question. The first label that either run reads is in S, and so has the same value for
-// both; so the second label that they read is the same one, and so on. Therefore both runs give
-// one answer, and both guests may get it. If a run reads a label outside S, its answer is for
-// its guest alone, and S grows. S is empty for a question of which nothing is known. If the
-// index forgets a question, it only begins anew.
+// The plugins below *cache* compute an answer from the question and the labels that they read. Let S be the known
+// labels of a question (varyIndex), empty at first. The key has the question, S, and the guest's values of S. An answer
+// is stored only if its run read no label outside S. Take two guests with one key. The first label that either run reads
+// is in S, so it has the same value for both; so the second label is the same, and so on. Both runs give one answer,
+// which both guests may get. If a run reads a label outside S, its answer is for its guest alone, and S grows. If the
+// index forgets a question, S begins anew.
 //
-// What else of a guest a plugin could use is in the key, or its answer is not stored: options of
-// EDNS that *rewrite* has added, addresses and ports that a template reads (reader.go), whatever
-// *whoami* answers, and lookups that a plugin makes, since these go through the server once
-// more, and by its views.
+// Other properties of a guest are in the key, or the answer is not stored: EDNS options of *rewrite*, addresses and ports
+// that a template reads (reader.go), answers of *whoami*, and lookups by plugins, which use the server's views again.
 //
-// One condition is left to the other plugins: a label which is not in Options.Labels has to be in
-// each query, or in none. Where a query lacks it, nobody can observe that a plugin has looked for
-// it. The labels of ofpunt that a block names are in Options.Labels.
+// Other plugins must ensure that a label outside Options.Labels is in each query or in none, as reads of a missing label
+// cannot be observed. Options.Labels has the labels of ofpunt that a block names.
 //
 // # Locks
 //
-// A query with an answer in *cache* takes one read lock of a shard of varyIndex, if any question
-// is known there. Other queries take the lock of the quota for the time of a few map
-// accesses: expired entries are removed some at a time.
+// A query with an answer in *cache* takes one read lock of a varyIndex shard, unless the index is empty. Other queries
+// take the quota's lock for a few map accesses: expired entries are removed some at a time.
 package tenantcache
 
 import (
@@ -60,47 +50,43 @@ import (
 	"github.com/miekg/dns"
 )
 
-// name is the name of the plugin that the handlers belong to.
 const name = "ofpunt"
 
 // Scope is who shares the entries of a cache.
 type Scope string
 
-// The scopes, by the words of the Corefile.
+// The scopes, by their Corefile words.
 const (
-	// Shared is for answers that are shared unless they were made from something of the asker.
+	// Shared answers are for all guests, unless they depend on the guest.
 	Shared Scope = "shared"
-	// Network is for entries that only guests of one network share.
+	// Network entries are shared by guests of one network.
 	Network Scope = "network"
-	// Port is for entries that each guest has for itself.
+	// Port entries are not shared.
 	Port Scope = "port"
 )
 
-// DefaultShare is Options.Share of a Corefile that says nothing.
+// DefaultShare is Options.Share by default.
 const DefaultShare = 25
 
-// Options is what a Cache is made of.
+// Options configure a Cache.
 type Options struct {
-	// Scope is Shared if it is empty.
+	// Scope is Shared if empty.
 	Scope Scope
-	// Share is the part of the cache that the entries of one network may take, in percent; 0 is
-	// DefaultShare.
+	// Share of one network in percent; 0 is DefaultShare.
 	Share int
-	// Labels are the labels of metadata that the block names. A query without one of them has it with an
-	// empty value.
+	// Labels that the block names. A missing label has an empty value.
 	Labels []string
-	// Block is the server block, which has the directives cache and template. Without them
-	// their defaults hold.
+	// Block has the directives cache and template.
 	Block caddyfile.ServerBlock
-	// Detach returns the context of a query that *cache* makes by itself, for the context of the guest whose
-	// query has caused it.
+	// Detach returns the context of a query by *cache* itself, from the context of its cause.
 	Detach func(context.Context) context.Context
-	// Now is the clock, time.Now if it is nil.
+	// Miss is called before a guest's query without an answer in *cache* goes on. It may be nil.
+	Miss func(context.Context)
+	// Now is the clock, time.Now if nil.
 	Now func() time.Time
 }
 
-// Cache is what the handlers around one *cache* share. It lives as long as the *cache*, up to a
-// reload. Its methods are safe for concurrent use.
+// Cache is the state of the handlers around one *cache*, until a reload. It is safe for concurrent use.
 type Cache struct {
 	scope    Scope
 	settings settings
@@ -109,11 +95,11 @@ type Cache struct {
 	vary     *varyIndex
 	quota    *quota
 	detach   func(context.Context) context.Context
+	miss     func(context.Context) // may be nil
 	now      func() time.Time
-	// onward is the handler behind the newest below: handlers are made from the end of a chain to
-	// its begin, on one goroutine.
+	// handler after the newest below: a chain is built from its end, on one goroutine
 	onward plugin.Handler
-	// nonce is in each key variant, so that no guest can name a key variant.
+	// nonce makes key variants secret.
 	nonce [16]byte
 	seed  maphash.Seed // of the keys in quota
 }
@@ -124,7 +110,7 @@ func New(o Options) *Cache {
 	c := &Cache{
 		scope: cmp.Or(o.Scope, Shared), settings: s, readers: readersOf(o.Block),
 		labels: newLabelSet(o.Labels), vary: newVaryIndex(s.capacity),
-		detach: o.Detach, now: o.Now, seed: maphash.MakeSeed(),
+		detach: o.Detach, miss: o.Miss, now: o.Now, seed: maphash.MakeSeed(),
 	}
 	if c.detach == nil {
 		c.detach = func(ctx context.Context) context.Context { return ctx }
@@ -137,25 +123,22 @@ func New(o Options) *Cache {
 	return c
 }
 
-// Above returns the handler that stands before *cache*.
+// Above returns the handler before *cache*.
 func (c *Cache) Above(next plugin.Handler) plugin.Handler { return &above{c, next, c.onward} }
 
-// Below returns the handler that stands behind *cache*.
+// Below returns the handler after *cache*.
 func (c *Cache) Below(next plugin.Handler) plugin.Handler {
 	c.onward = next
 	return &below{c, next}
 }
 
-// Unstored returns a handler for a place behind *cache*, before a plugin whose answers are for
-// one query alone.
+// Unstored returns a handler after *cache*, before a plugin whose answers are for one query alone.
 func Unstored(next plugin.Handler) plugin.Handler { return &unstored{next} }
 
 type unstored struct{ next plugin.Handler }
 
-// Name implements plugin.Handler.
 func (*unstored) Name() string { return name }
 
-// ServeDNS implements plugin.Handler.
 func (h *unstored) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 	if x := runOf(ctx); x != nil {
 		x.refuse(reasonAsker)
@@ -163,9 +146,8 @@ func (h *unstored) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Ms
 	return plugin.NextOrFailure(name, h.next, ctx, w, r)
 }
 
-// MarkLookup notes that a plugin makes a lookup for a query, by the context that it makes it
-// with. If the plugin is below *cache*, its answer is not stored: it has put it together from
-// what the lookup finds, and that goes past the plugins above *cache*, and by views.
+// MarkLookup records a plugin's lookup with this context. If the plugin is below *cache*, its answer is not stored:
+// the lookup bypasses the plugins above *cache*, and depends on views.
 func MarkLookup(ctx context.Context) {
 	if x := runOf(ctx); x != nil {
 		x.refuse(reasonLookup)

@@ -8,17 +8,15 @@ import (
 	"sync/atomic"
 )
 
-// question is what labels are known of.
 type question struct {
 	name          string // in lower case
 	qtype, qclass uint16
 }
 
-// varyIndex remembers which labels the plugins below *cache* have read for a question, as an
-// HTTP cache remembers Vary (RFC 9111, section 4.1). It is bounded: it forgets a question at
-// random for a new one. That is safe, see the comment of the package.
+// varyIndex records which labels the plugins below *cache* read for a question, like Vary (RFC 9111, section 4.1).
+// It may forget any question, see the package comment.
 type varyIndex struct {
-	// size is the number of questions, so that an empty index costs no lock.
+	// An empty index needs no lock.
 	size   atomic.Int64
 	most   int // questions of a shard
 	seed   maphash.Seed
@@ -32,14 +30,12 @@ type varyShard struct {
 	read map[question]varyEntry // guarded by mu
 }
 
-// varyEntry is what the answers to one question depend on.
 type varyEntry struct {
 	labels mask
-	// generation is another one once an answer that may be in *cache* no longer holds.
+	// changes once an answer in *cache* is invalid
 	generation uint32
 }
 
-// newVaryIndex returns an index of that many questions.
 func newVaryIndex(size int) *varyIndex {
 	x := &varyIndex{most: max(1, size/varyShards), seed: maphash.MakeSeed()}
 	for i := range x.shards {
@@ -52,7 +48,7 @@ func (x *varyIndex) shard(q question) *varyShard {
 	return &x.shards[maphash.String(x.seed, q.name)%varyShards]
 }
 
-// known returns the varyEntry of q, which is in lower case.
+// q is in lower case.
 func (x *varyIndex) known(q question) varyEntry {
 	if x.size.Load() == 0 {
 		return varyEntry{}
@@ -63,12 +59,10 @@ func (x *varyIndex) known(q question) varyEntry {
 	return s.read[q]
 }
 
-// add remembers that labels have been read for q.
 func (x *varyIndex) add(q question, labels mask) {
 	x.change(q, func(k *varyEntry) { k.labels |= labels })
 }
 
-// supersede begins another generation of q.
 func (x *varyIndex) supersede(q question) {
 	x.change(q, func(k *varyEntry) { k.generation++ })
 }

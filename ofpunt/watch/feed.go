@@ -8,28 +8,27 @@ import (
 	"sync/atomic"
 )
 
-// Feed carries events to all who listen. The zero value is ready, and safe for concurrent use.
+// Feed carries events to readers. The zero value is ready, and safe for concurrent use.
 type Feed struct {
-	// readers is immutable, and nil while there are none. mu is held by those who replace it.
+	// readers is immutable, or nil; mu guards its replacement.
 	readers atomic.Pointer[[]*Reader]
 	mu      sync.Mutex
-	// history is nil unless Remember has set it.
+	// nil without Remember
 	history atomic.Pointer[history]
 }
 
-// Reader is one who listens to a Feed. Its methods are for one goroutine.
+// Reader reads a Feed, on one goroutine.
 type Reader struct {
 	feed   *Feed
 	filter *Filter
-	// limiter is nil without a limit.
+	// nil without a limit
 	limiter *limiter
 	ring    *ring
-	// over counts the events that were over the limit since the last call of missed, and lost those
-	// for which the ring had no room.
+	// events over the limit, and without room in the ring, since the last missed
 	over, lost atomic.Uint64
 }
 
-// Remember makes the Feed store the newest events from now on, for readers that come later, or forget them.
+// Remember starts or stops storing events for later readers.
 func (f *Feed) Remember(on bool) {
 	switch {
 	case !on:
@@ -39,7 +38,7 @@ func (f *Feed) Remember(on bool) {
 	}
 }
 
-// past returns the stored events, the oldest first.
+// past is ordered, oldest first.
 func (f *Feed) past() []Event {
 	if h := f.history.Load(); h != nil {
 		return h.events()
@@ -47,11 +46,11 @@ func (f *Feed) past() []Event {
 	return nil
 }
 
-// Wanted reports whether there is a reader or a history, so that an event needs to be made.
+// Wanted reports whether there is a reader or a history.
 func (f *Feed) Wanted() bool { return f.readers.Load() != nil || f.history.Load() != nil }
 
-// Publish gives a copy of an event to the history and to each reader that wants it. It never blocks. The copies
-// share what e refers to. It changes the number of e.
+// Publish copies an event to the history and to each matching reader, without blocking. Copies share references. It
+// sets e.number.
 func (f *Feed) Publish(e *Event) {
 	if h := f.history.Load(); h != nil {
 		h.put(e)
@@ -75,8 +74,7 @@ func (r *Reader) publish(e *Event) {
 	}
 }
 
-// listen returns a new reader of the events that match and that the limiter passes. Without a limiter all
-// pass. The reader has room for as many events as room says. Close it.
+// listen returns a reader for room events. All events pass without a limiter. Close it.
 func (f *Feed) listen(filter *Filter, room int, limiter *limiter) *Reader {
 	r := &Reader{feed: f, filter: filter, limiter: limiter, ring: newRing(room)}
 	f.mu.Lock()
@@ -92,7 +90,6 @@ func (f *Feed) all() []*Reader {
 	return nil
 }
 
-// replace sets who listens. mu is held.
 func (f *Feed) replace(readers []*Reader) {
 	if len(readers) == 0 {
 		f.readers.Store(nil)
@@ -101,10 +98,10 @@ func (f *Feed) replace(readers []*Reader) {
 	f.readers.Store(&readers)
 }
 
-// missed returns how many events were over the limit, and how many found no room, since the last call.
+// missed returns the events over the limit and without room since the last call.
 func (r *Reader) missed() (over, lost uint64) { return r.over.Swap(0), r.lost.Swap(0) }
 
-// Close ends the listening.
+// Close removes the reader from the Feed.
 func (r *Reader) Close() {
 	r.feed.mu.Lock()
 	defer r.feed.mu.Unlock()

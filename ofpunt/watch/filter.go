@@ -14,26 +14,23 @@ import (
 	"github.com/puntdns/puntdns/internal/control/api"
 )
 
-// Filter says which events are wanted: those that have one of the words of each parameter that has
-// words. It allocates nothing to decide. It is immutable.
+// Filter selects events that match a word of each parameter that has words. It is immutable, and does not allocate.
 type Filter struct {
 	ports, switches, blocks []string
 	names                   []namePattern
 	types, rcodes           []uint16
 }
 
-// maxWords is how many words a parameter may have.
 const maxWords = 32
 
-// namePattern is a name, or all names below one.
 type namePattern struct {
-	// wire is the name in the form of a message and in lower case.
+	// wire format, lower case
 	wire []byte
-	// below is set for the names below it, at whatever depth.
+	// all names below wire
 	below bool
 }
 
-// ParseFilter parses the parameters of api.PathWatch that are of queries.
+// ParseFilter parses the query parameters of api.PathWatch.
 func ParseFilter(parameters url.Values) (*Filter, error) {
 	f := &Filter{ports: parameters[api.FilterPort], switches: parameters[api.FilterSwitch], blocks: parameters[api.FilterBlock]}
 	for _, name := range []string{api.FilterPort, api.FilterSwitch, api.FilterBlock, api.FilterName, api.FilterType, api.FilterRcode} {
@@ -85,8 +82,7 @@ func parseName(word string) (p namePattern, err error) {
 	return namePattern{wire[:n], below}, nil
 }
 
-// numberOf returns the number of a word, which is a name or has a prefix before the number. It reports
-// whether it is one.
+// numberOf parses a name, or prefix and number.
 func numberOf(word, prefix string, names map[string]uint16) (n uint16, ok bool) {
 	word = strings.ToUpper(word)
 	if n, ok = names[word]; ok {
@@ -100,7 +96,7 @@ func numberOf(word, prefix string, names map[string]uint16) (n uint16, ok bool) 
 	return uint16(number), err == nil
 }
 
-// parseRcode returns an rcode, or the outcome of a query without one. It reports whether the word is one.
+// also RESUMED and DROPPED
 func parseRcode(word string) (rcode uint16, ok bool) {
 	switch word = strings.ToUpper(word); word {
 	case "RESUMED":
@@ -117,13 +113,12 @@ func parseRcode(word string) (rcode uint16, ok bool) {
 	return uint16(n), err == nil
 }
 
-// matches reports whether an event is wanted.
 func (f *Filter) matches(e *Event) bool {
 	return contains(f.ports, e.Port) && contains(f.switches, e.Switch) && f.matchesBlock(e.Block) &&
 		f.matchesQuestion(e) && (len(f.rcodes) == 0 || slices.Contains(f.rcodes, e.Rcode))
 }
 
-// contains reports whether a word is one of those that are wanted: all are where there are none.
+// An empty list contains all.
 func contains(words []string, word string) bool {
 	return len(words) == 0 || slices.Contains(words, word)
 }
@@ -161,10 +156,10 @@ func (f *Filter) matchesQuestion(e *Event) bool {
 	return false
 }
 
-// matches reports whether a name in the form of a message is meant.
+// name is in wire format.
 func (p *namePattern) matches(name []byte) bool {
 	if p.below {
-		// A label is its length and as many bytes.
+		// length byte and label
 		for n := len(name); n > len(p.wire); n = len(name) {
 			name = name[min(1+int(name[0]), n):]
 			if len(name) == len(p.wire) {
@@ -176,7 +171,7 @@ func (p *namePattern) matches(name []byte) bool {
 	return len(name) == len(p.wire) && equalFold(name, p.wire)
 }
 
-// equalFold reports whether a name is another one, which is in lower case and as long.
+// equalFold compares names of equal length, folded in lower case.
 func equalFold(name, folded []byte) bool {
 	for i, c := range name {
 		if lower(c) != folded[i] {
@@ -186,7 +181,7 @@ func equalFold(name, folded []byte) bool {
 	return true
 }
 
-// lower maps the letters of ASCII (RFC 4343). The length bytes of labels are no letters.
+// ASCII (RFC 4343). Length bytes are not letters.
 func lower(c byte) byte {
 	if 'A' <= c && c <= 'Z' {
 		c += 'a' - 'A'

@@ -7,19 +7,16 @@ import (
 	"time"
 )
 
-// A bin of a histogram is a quarter of a power of two wide: from 1.02 us, which all below are counted
-// with, to 17 s.
+// A bin is a quarter of a power of two wide, from 1.02 us, or below, to 17 s.
 const (
-	firstBit  = 10 // of 1024 ns
+	firstBit  = 10 // 1024 ns
 	octaves   = 24
 	bins      = 4 * octaves
 	lastStart = (4 + 3) << (firstBit + octaves - 1 - 2)
 )
 
-// histogram counts durations.
 type histogram [bins]uint32
 
-// binOf returns the index of the bin of a duration.
 func binOf(d time.Duration) int {
 	n := uint64(max(d, 1<<firstBit))
 	if n >= lastStart {
@@ -29,13 +26,13 @@ func binOf(d time.Duration) int {
 	return 4*(top-firstBit) + int(n>>(top-2)&3)
 }
 
-// middleOf returns the middle of a bin, from which no duration in it differs by more than an eighth.
+// middleOf is at most an eighth off any duration in the bin.
 func middleOf(bin int) time.Duration {
 	width := time.Duration(1) << (firstBit + bin/4 - 2)
 	return time.Duration(4+bin%4)*width + width/2
 }
 
-// quantile returns the least duration that a part q of all does not exceed, 0 without durations.
+// quantile returns the least duration that a part q does not exceed, 0 without durations.
 func (h *histogram) quantile(q float64) time.Duration {
 	all := uint64(0)
 	for _, n := range h {

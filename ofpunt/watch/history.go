@@ -10,20 +10,19 @@ import (
 	"github.com/puntdns/puntdns/internal/control/api"
 )
 
-// history stores the newest events, api.WatchHistory of them. A writer never waits: it drops its event if a reader
-// or a faster writer uses the slot.
+// history stores the newest api.WatchHistory events. A writer never waits: it drops its event if the slot is in
+// use.
 type history struct {
-	newest atomic.Uint64 // the number of the newest event, from 1 on
+	newest atomic.Uint64 // number, from 1
 	slots  [api.WatchHistory]past
 }
 
-// past is a slot of the history. mu guards the event, whose number is 0 in an empty slot.
+// mu guards the event, whose number is 0 in an empty slot.
 type past struct {
 	mu    sync.Mutex
 	event Event
 }
 
-// put numbers an event, and stores a copy of it.
 func (h *history) put(e *Event) {
 	e.number = h.newest.Add(1)
 	s := &h.slots[e.number%api.WatchHistory]
@@ -36,7 +35,7 @@ func (h *history) put(e *Event) {
 	s.mu.Unlock()
 }
 
-// events returns copies of the stored events, the oldest first.
+// oldest first
 func (h *history) events() (all []Event) {
 	for i := range h.slots {
 		s := &h.slots[i]

@@ -7,30 +7,28 @@ import (
 	"time"
 )
 
-// minWindow is the shortest time that a limiter counts by: short enough to spread what passes over the
-// second.
+// minWindow spreads events over a second.
 const minWindow = 50 * time.Millisecond
 
-// limiter bounds a rate. Only the time decides what passes, and not the speed of a reader.
+// limiter bounds a rate by time, not by the reader's speed.
 type limiter struct {
 	begun   time.Time
 	window  time.Duration
-	allowed uint64 // in a window, below 1<<32
-	// state has the number of the newest window in its upper half, and how many it has let through
-	// in the lower one.
+	allowed uint64 // per window, below 1<<32
+	// newest window in the upper half, its passed events in the lower half
 	state atomic.Uint64
 }
 
-// newLimiter returns a limiter of so many a second, at least one, from a time on.
+// At least one event a second passes.
 func newLimiter(rate int, begun time.Time) *limiter {
 	allowed := max(1, time.Duration(rate)*minWindow/time.Second)
 	window := (time.Second*allowed + time.Duration(rate) - 1) / time.Duration(rate)
 	return &limiter{begun: begun, window: window, allowed: uint64(allowed)}
 }
 
-// allows reports whether one more event may pass at a time. A late event counts in the newest window.
+// A late event counts in the newest window.
 func (l *limiter) allows(now time.Time) bool {
-	window := uint64(max(0, now.Sub(l.begun))/l.window) + 1 // none has the number 0
+	window := uint64(max(0, now.Sub(l.begun))/l.window) + 1 // numbers begin at 1
 	for {
 		state := l.state.Load()
 		next := state + 1

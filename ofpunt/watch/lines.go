@@ -16,33 +16,32 @@ import (
 )
 
 const (
-	// LinesTick is the time between two calls of [Lines.Next].
+	// LinesTick is the interval of [Lines.Next].
 	LinesTick = 100 * time.Millisecond
-	// linesRoom is how many events wait for a line: the events of 400 ms at the highest rate.
+	// events of 400 ms at the highest rate
 	linesRoom = 4096
-	// missedInterval is the time between two lines about events that are not shown.
+	// between lines about missed events
 	missedInterval = time.Second
 )
 
-// Lines makes a line of each query. It is for one goroutine.
+// Lines makes a line of each query, on one goroutine.
 type Lines struct {
 	reader *Reader
-	// count is how many queries are shown, 0 for any number.
+	// queries to show, 0 for any number
 	count uint64
-	// over and lost are the events that no line has counted yet. toldAt is when that was last checked.
+	// missed events without a line, as of toldAt
 	over, lost uint64
 	toldAt     time.Time
-	// total has the sums of all lines.
-	total api.WatchLine
-	// past are the lines about the history, nil once they are sent. repeated are the numbers of their events, which
-	// may come a second time.
+	total      api.WatchLine
+	// past are the history's lines, nil once sent. repeated has the numbers of their events, which the reader may
+	// get again.
 	past     []any
 	repeated map[uint64]bool
-	// ends is set if the lines end with the history.
+	// the lines end with the history
 	ends bool
 }
 
-// NewLines has the parameters of api.PathWatch. The Lines have to be closed.
+// NewLines parses the parameters of api.PathWatch. Close the Lines.
 func NewLines(feed *Feed, parameters url.Values, now time.Time) (*Lines, error) {
 	filter, err := ParseFilter(parameters)
 	if err != nil {
@@ -75,8 +74,7 @@ func NewLines(feed *Feed, parameters url.Values, now time.Time) (*Lines, error) 
 	return l, nil
 }
 
-// addPast adds lines about the stored events: the last ones, or the ones that are not older than since. 0 does not
-// limit them.
+// addPast adds the last events, or those within since; 0 is no limit.
 func (l *Lines) addPast(all []Event, now time.Time, last int, since time.Duration) {
 	about := &api.WatchLine{Event: api.EventHistory, Time: now.UTC()}
 	if len(all) > 0 {
@@ -95,7 +93,7 @@ func (l *Lines) addPast(all []Event, now time.Time, last int, since time.Duratio
 	}
 }
 
-// nextPast returns the lines about the history. It reports whether the last line is among them.
+// done is set with the last line.
 func (l *Lines) nextPast(now time.Time) (lines []any, done bool) {
 	lines, l.past = l.past, nil
 	queries := uint64(len(lines) - 1)
@@ -110,7 +108,7 @@ func (l *Lines) nextPast(now time.Time) (lines []any, done bool) {
 	return lines, done
 }
 
-// parseNumber returns a parameter within bounds, otherwise if it is not given.
+// otherwise is for an absent parameter.
 func parseNumber(parameters url.Values, name string, otherwise, least, most int) (int, error) {
 	word := parameters.Get(name)
 	if word == "" {
@@ -123,13 +121,13 @@ func parseNumber(parameters url.Values, name string, otherwise, least, most int)
 	return n, nil
 }
 
-// Next returns the lines that are due at a time. It reports whether the last one is among them.
+// Next returns the due lines, and whether the last one is among them.
 func (l *Lines) Next(now time.Time) (lines []any, done bool) {
 	if l.past != nil {
 		return l.nextPast(now)
 	}
 	var e Event
-	for range linesRoom { // what comes meanwhile waits for the next call
+	for range linesRoom { // later events wait for the next call
 		if !l.reader.ring.take(&e) {
 			break
 		}
@@ -153,7 +151,6 @@ func (l *Lines) Next(now time.Time) (lines []any, done bool) {
 	return lines, false
 }
 
-// miss counts an event that is not shown.
 func (l *Lines) miss() {
 	over, lost := l.reader.missed()
 	l.over, l.lost = l.over+over, l.lost+lost
@@ -166,10 +163,9 @@ func (l *Lines) end(now time.Time) *api.WatchLine {
 	return &last
 }
 
-// Close ends the listening.
+// Close removes the reader.
 func (l *Lines) Close() { l.reader.Close() }
 
-// lineOf returns the line of a query.
 func lineOf(e *Event) *api.WatchLine {
 	line := &api.WatchLine{
 		Event: api.EventQuery, Time: e.Arrived.UTC(), Seconds: e.Took.Seconds(), Bridge: e.Bridge, Port: e.Port, Switch: e.Switch,
@@ -200,7 +196,7 @@ func lineOf(e *Event) *api.WatchLine {
 	return line
 }
 
-// labelsOf returns the values of the labels that a block names, nil for none.
+// nil for none
 func labelsOf(b *Block, attributes origin.Attributes) (labels map[string]string) {
 	if attributes == nil {
 		return nil

@@ -28,6 +28,7 @@ func question(t testing.TB, name string, qtype uint16) []byte {
 type attributes map[string]string
 
 func (a attributes) Routers() string              { return "" }
+func (a attributes) Groups() string               { return "" }
 func (a attributes) ExternalID(key string) string { return a[key] }
 
 var someBlock = &Block{

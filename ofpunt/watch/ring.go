@@ -4,30 +4,28 @@ package watch
 
 import "sync/atomic"
 
-// ring has events on their way from any number of goroutines to one. Neither end takes a lock: a
-// goroutine that is stopped in put or take keeps no other one from put. It is the bounded queue of
-// Dmitry Vyukov (1024cores.net) with one consumer.
+// ring is Dmitry Vyukov's bounded queue (1024cores.net) with many producers and one consumer. It has no lock: a
+// goroutine stopped in put or take does not block put.
 type ring struct {
 	slots []slot
-	// mask has the bits of an index: there are a power of two slots.
+	// slots, a power of two, minus one
 	mask uint64
-	_    [64]byte // the fields around it are of different writers
-	// head is the turn of the next event.
+	_    [64]byte // separates fields of different writers
+	// turn of the next event
 	head atomic.Uint64
 	_    [64]byte
-	// tail is the turn of the next event to be taken. The consumer alone uses it.
+	// turn of the next event to take; for the consumer only
 	tail uint64
 }
 
-// slot has room for an event. In turn n of the ring its turn is n while it is free, n+1 while it has an
-// event, and then the turn of its next use.
+// In turn n of the ring a slot's turn is n while free, n+1 with an event, then the turn of its next use.
 type slot struct {
 	turn  atomic.Uint64
 	event Event
 }
 
-// newRing returns a ring with room for so many events, rounded up to a power of two from 2 on: with one
-// slot, the turns of an event and of the next free slot would be the same.
+// newRing rounds room up to a power of two from 2 on: with one slot, the turns of an event and of the next free
+// slot would be equal.
 func newRing(room int) *ring {
 	size := 2
 	for size < room {
@@ -40,7 +38,7 @@ func newRing(room int) *ring {
 	return r
 }
 
-// put adds a copy of an event. It reports whether there was room.
+// put reports false without room.
 func (r *ring) put(e *Event) bool {
 	for {
 		n := r.head.Load()
@@ -51,19 +49,18 @@ func (r *ring) put(e *Event) bool {
 			s.turn.Store(n + 1)
 			return true
 		case ahead < 0:
-			return false // the event of the turn before is still there
+			return false // full
 		}
 	}
 }
 
-// take moves the oldest event to e. It reports whether there was one. One that is being put keeps those
-// behind it waiting.
+// take reports whether there was an event. An unfinished put delays later events.
 func (r *ring) take(e *Event) bool {
 	s := &r.slots[r.tail&r.mask]
 	if s.turn.Load() != r.tail+1 {
 		return false
 	}
-	*e, s.event = s.event, Event{} // what it refers to is not kept
+	*e, s.event = s.event, Event{} // drops references
 	s.turn.Store(r.tail + uint64(len(r.slots)))
 	r.tail++
 	return true

@@ -18,52 +18,46 @@ import (
 )
 
 const (
-	// TopTick is the time between two calls of [Top.Drain].
+	// TopTick is the interval of [Top.Drain].
 	TopTick = 20 * time.Millisecond
-	// topRoom is how many events wait: the events of 80 ms at 100,000 a second.
+	// events of 80 ms at 100,000 a second
 	topRoom = 8192
-	// topCounters is the number of counters of each table: a key of a thousandth of all queries is found.
+	// counters of a table, which finds each key of at least a thousandth of the queries
 	topCounters = 1024
 )
 
-// Top counts queries by guest, name, network and upstream. Its memory is bounded, whatever the guests ask. It
-// is for one goroutine.
+// Top counts queries by guest, name, network and upstream in bounded memory, on one goroutine.
 type Top struct {
 	reader *Reader
 	limit  int
-	// Interval is the time of each snapshot. Count is how many snapshots the client wants, 0 for any number.
+	// Count is the requested number of snapshots, each of an Interval, 0 for any number.
 	Interval time.Duration
 	Count    int
 
 	begun  time.Time
 	all    figures
 	tables []*table
-	key    []byte // room for one
+	key    []byte // buffer
 }
 
-// table counts by one key.
 type table struct {
 	kind string
-	// appendKey appends what distinguishes the key of an event. It reports false for an event without the
-	// key.
+	// ok is false for an event without the key.
 	appendKey func(b []byte, e *Event) ([]byte, bool)
-	// describe says who has a counter.
-	describe func(*figures, *api.TopEntry)
-	counts   *spacesaving.Counts[figures]
+	describe  func(*figures, *api.TopEntry)
+	counts    *spacesaving.Counts[figures]
 }
 
-// figures are the figures of one key, since it has a counter.
 type figures struct {
 	outcomes [outcomes]uint32
 	took     histogram
-	// The rest is of the event that the counter was made for. name is in the form of a message.
+	// of the counter's first event; name in wire format
 	bridge, port, network string
 	id                    origin.Network
 	name                  []byte
 	upstream              netip.AddrPort
 }
 
-// What has become of a query.
 const (
 	noError = iota
 	nxDomain
@@ -90,7 +84,6 @@ func outcomeOf(rcode uint16) int {
 	return otherRcode
 }
 
-// newTables returns the tables of some kinds.
 func newTables(kinds []string) (all []*table) {
 	for _, kind := range kinds {
 		t := &table{kind: kind, counts: spacesaving.New[figures](topCounters)}
@@ -109,7 +102,7 @@ func newTables(kinds []string) (all []*table) {
 	return all
 }
 
-// guestKey is the bridge, the network and the port, of which the names have no zero byte.
+// No name has a zero byte.
 func guestKey(b []byte, e *Event) ([]byte, bool) {
 	b, _ = networkKey(b, e)
 	b = append(append(b, 0), e.Bridge...)
@@ -121,7 +114,7 @@ func describeGuest(f *figures, to *api.TopEntry) {
 	to.Bridge, to.Port = f.bridge, f.port
 }
 
-// networkKey is the UUID, and the name for networks that have none.
+// networkKey has the name for networks without UUID.
 func networkKey(b []byte, e *Event) ([]byte, bool) {
 	return append(append(b, e.Network[:]...), e.Switch...), true
 }
@@ -133,7 +126,7 @@ func describeNetwork(f *figures, to *api.TopEntry) {
 	}
 }
 
-// nameKey is the name in lower case, and the network, in which it may mean another host than elsewhere.
+// nameKey has the network, as names differ between networks.
 func nameKey(b []byte, e *Event) ([]byte, bool) {
 	name := e.name()
 	if name == nil {
@@ -159,7 +152,7 @@ func upstreamKey(b []byte, e *Event) ([]byte, bool) {
 
 func describeUpstream(f *figures, to *api.TopEntry) { to.Upstream = f.upstream.String() }
 
-// NewTop has the parameters of api.PathTop. The Top has to be closed.
+// NewTop parses the parameters of api.PathTop. Close the Top.
 func NewTop(feed *Feed, parameters url.Values, now time.Time) (*Top, error) {
 	filter, err := ParseFilter(parameters)
 	if err != nil {
@@ -190,10 +183,10 @@ func NewTop(feed *Feed, parameters url.Values, now time.Time) (*Top, error) {
 	return t, nil
 }
 
-// Drain counts what has come.
+// Drain counts the waiting events.
 func (t *Top) Drain() {
 	var e Event
-	for range topRoom { // what comes meanwhile waits for the next call
+	for range topRoom { // later events wait for the next call
 		if !t.reader.ring.take(&e) {
 			return
 		}
@@ -225,7 +218,7 @@ func (t *Top) add(e *Event) {
 	}
 }
 
-// add counts a query. Its bin is below 0 if it has no duration.
+// bin is below 0 without a duration.
 func (f *figures) add(outcome, bin int) {
 	f.outcomes[outcome]++
 	if bin >= 0 {
@@ -233,7 +226,7 @@ func (f *figures) add(outcome, bin int) {
 	}
 }
 
-// fill sets an entry apart from its number of queries and its key.
+// fill sets all but Queries and the key.
 func (f *figures) fill(to *api.TopEntry, seconds float64) {
 	to.NoError, to.NXDomain, to.ServFail = uint64(f.outcomes[noError]), uint64(f.outcomes[nxDomain]), uint64(f.outcomes[servFail])
 	to.OtherRcodes, to.Resumed, to.Dropped = uint64(f.outcomes[otherRcode]), uint64(f.outcomes[resumed]), uint64(f.outcomes[dropped])
@@ -243,7 +236,7 @@ func (f *figures) fill(to *api.TopEntry, seconds float64) {
 	}
 }
 
-// Snapshot returns what has come since the last one, and begins anew.
+// Snapshot returns the figures since the last one, and resets them.
 func (t *Top) Snapshot(now time.Time) *api.Top {
 	t.Drain()
 	out := &api.Top{Time: now.UTC(), Seconds: now.Sub(t.begun).Seconds()}
@@ -254,23 +247,23 @@ func (t *Top) Snapshot(now time.Time) *api.Top {
 	t.all.fill(&out.All, out.Seconds)
 	t.all, t.begun = figures{}, now
 	for _, table := range t.tables {
-		told := table.tell(t.limit, out.Seconds)
+		rows := table.rows(t.limit, out.Seconds)
 		switch table.kind {
 		case api.TopGuests:
-			out.Guests = told
+			out.Guests = rows
 		case api.TopNames:
-			out.Names = told
+			out.Names = rows
 		case api.TopNetworks:
-			out.Networks = told
+			out.Networks = rows
 		case api.TopUpstreams:
-			out.Upstreams = told
+			out.Upstreams = rows
 		}
 		table.counts.Reset()
 	}
 	return out
 }
 
-func (t *table) tell(limit int, seconds float64) *api.TopTable {
+func (t *table) rows(limit int, seconds float64) *api.TopTable {
 	out := &api.TopTable{Entries: []api.TopEntry{}, Distinct: t.counts.Len(), MissingAtMost: t.counts.Missing()}
 	out.Exact = out.MissingAtMost == 0
 	for _, c := range t.counts.Top(limit) {
@@ -282,5 +275,5 @@ func (t *table) tell(limit int, seconds float64) *api.TopTable {
 	return out
 }
 
-// Close ends the listening.
+// Close removes the reader.
 func (t *Top) Close() { t.reader.Close() }

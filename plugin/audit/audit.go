@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package audit is a CoreDNS plugin that writes a line of JSON for each query: the guest, as the switch and
-// the databases identify it, and the answer. The plugin stands above the plugins that answer, so it also
-// writes local and cached answers.
+// Package audit is a CoreDNS plugin that writes a line of JSON for each query: the guest, as the switch and the
+// databases identify it, and the answer. It stands above the plugins that answer, to see local and cached answers.
 //
 //	query ─► Handler.ServeDNS ─► next plugins
-//	              │ recorder: what they answer
+//	              │ recorder
 //	              ▼
-//	         fields ─► a line ─► internal/trail: queue, file or socket
+//	         fields ─► a line ─► internal/auditlog: queue, file or socket
 //
-// The package starts no goroutine and has no lock.
+// audit has no goroutine or lock.
 package audit
 
 import (
@@ -21,27 +20,26 @@ import (
 	clog "github.com/coredns/coredns/plugin/pkg/log"
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/auditlog"
 	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/internal/origin"
-	"github.com/puntdns/puntdns/internal/trail"
 )
 
 const name = "audit"
 
 var log = clog.NewWithPlugin(name)
 
-// Handler writes the queries of one server block to an audit log.
+// Handler writes the queries of a server block to an audit log.
 type Handler struct {
 	Next plugin.Handler
 
-	directive *corefile.Directive
-	target    trail.Target
-	config    trail.Config
-	fields    []field
-	// wantsRecords is set if fields include records.
+	directive    *corefile.Directive
+	target       auditlog.Target
+	config       auditlog.Config
+	fields       []field
 	wantsRecords bool
 	// lease is valid from OnStartup to OnShutdown.
-	lease *trail.Lease
+	lease *auditlog.Lease
 }
 
 // Name implements plugin.Handler.
@@ -64,10 +62,9 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	return plugin.NextOrFailure(name, h.Next, next, rec, r)
 }
 
-// queryKey is the context key that marks the chain of a query from a socket.
+// queryKey marks a query from a socket.
 type queryKey struct{}
 
-// isLookup reports whether a plugin, and not a client, sends the query.
 func isLookup(ctx context.Context) bool {
 	if o, punted := origin.FromContext(ctx); punted {
 		return o.Lookup
@@ -80,12 +77,11 @@ var lines = sync.Pool{New: func() any {
 	return &b
 }}
 
-// write writes the line of a query after its chain has returned code.
 func (h *Handler) write(rec *recorder, code int) {
 	rec.end(code)
 	p := lines.Get().(*[]byte)
 	b := append((*p)[:0], `"event":"query","time":`...)
-	b = trail.AppendTime(b, rec.arrived)
+	b = auditlog.AppendTime(b, rec.arrived)
 	for i := range h.fields {
 		f := &h.fields[i]
 		b = f.value(append(b, f.key...), rec)
@@ -97,23 +93,22 @@ func (h *Handler) write(rec *recorder, code int) {
 	}
 }
 
-// recorder is the dns.ResponseWriter of the next plugins, which may retain it. It records the answer.
+// recorder records the answer. Plugins may retain it.
 type recorder struct {
 	dns.ResponseWriter
 	ctx    context.Context
 	origin *origin.Origin // empty for a query from a socket
 	punted bool
 
-	// The query as it arrived: plugins may change the message. arrived is the time.
+	// As the query arrived; plugins may change the message.
 	arrived  time.Time
 	question dns.Question
 	id       uint16
 	flags    flags
 	dnssecOK bool
 
-	// written is set once an answer was sent. rcode, answerFlags, answers and records describe the answer.
-	// failed is the last error of WriteMsg. records is the answer section as a JSON value, empty unless
-	// wantsRecords is set.
+	// Of the sent answer, valid if written is set. failed is the last error of WriteMsg. records is JSON, nil without
+	// wantsRecords.
 	written      bool
 	rcode        int
 	answerFlags  flags
@@ -122,14 +117,13 @@ type recorder struct {
 	wantsRecords bool
 	failed       error
 
-	// result and reason are as in origin.Outcome. answered is set if the guest got an rcode. duration is the
-	// time from the query to the answer, or to the end of the chain.
+	// As in origin.Outcome. answered: the guest got an rcode. duration ends with the answer, or the chain.
 	result, reason string
 	answered       bool
 	duration       time.Duration
 }
 
-// Queries from a socket have this origin.
+// nobody is the origin of a query from a socket.
 var nobody origin.Origin
 
 func newRecorder(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) *recorder {
@@ -148,7 +142,6 @@ func newRecorder(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) *recorde
 	return rec
 }
 
-// WriteMsg implements dns.ResponseWriter.
 func (rec *recorder) WriteMsg(m *dns.Msg) error {
 	err := rec.ResponseWriter.WriteMsg(m)
 	if err != nil {
@@ -167,7 +160,7 @@ func (rec *recorder) note(m *dns.Msg) {
 	}
 }
 
-// Write implements dns.ResponseWriter. No plugin of this build calls it.
+// Write is called by no plugin of this build.
 func (rec *recorder) Write(p []byte) (int, error) {
 	n, err := rec.ResponseWriter.Write(p)
 	if m := new(dns.Msg); err == nil && m.Unpack(p) == nil {
@@ -176,7 +169,7 @@ func (rec *recorder) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Results and reasons of a query without an origin.Outcome.
+// Results and reasons without an origin.Outcome.
 const (
 	resultAnswered   = "answered"
 	resultDropped    = "dropped"
@@ -185,7 +178,6 @@ const (
 	reasonUnanswered = "unanswered"
 )
 
-// end sets the result of the query after its chain has returned code.
 func (rec *recorder) end(code int) {
 	if !rec.written {
 		rec.duration = time.Since(rec.arrived)
@@ -223,7 +215,7 @@ func (rec *recorder) outcome() (f origin.Outcome, known bool) {
 	return f, false
 }
 
-// flags are the bits of a header (RFC 1035, section 4.1.1; RFC 4035, section 3.2), in the order of flagNames.
+// flags are header bits (RFC 1035, section 4.1.1; RFC 4035, section 3.2), in the order of flagNames.
 type flags uint8
 
 var flagNames = [...]string{"qr", "aa", "tc", "rd", "ra", "ad", "cd"}
@@ -237,7 +229,6 @@ func flagsOf(m *dns.Msg) (f flags) {
 	return f
 }
 
-// append appends the names of the flags, separated by commas.
 func (f flags) append(b []byte) []byte {
 	first := true
 	for i, name := range flagNames {

@@ -26,7 +26,6 @@ import (
 	"github.com/puntdns/puntdns/internal/origin"
 )
 
-// provider sets labels of metadata.
 type provider map[string]string
 
 func (p provider) Metadata(ctx context.Context, _ request.Request) context.Context {
@@ -36,12 +35,10 @@ func (p provider) Metadata(ctx context.Context, _ request.Request) context.Conte
 	return ctx
 }
 
-// withLabels adds labels to a context.
 func withLabels(ctx context.Context, labels provider) context.Context {
 	return labels.Metadata(metadata.ContextWithMetadata(ctx), request.Request{})
 }
 
-// check compares fields of a line with what they should be.
 func check(t *testing.T, line map[string]any, want map[string]any) {
 	t.Helper()
 	for name, value := range want {
@@ -99,7 +96,7 @@ func TestOtherFields(t *testing.T) {
 	})
 }
 
-// A line is one line, of characters that a terminal shows, and has what a tenant has written.
+// Text of a tenant stays on one line of printable characters.
 func TestHostileText(t *testing.T) {
 	const text = "vm\n\x1b[2J\u202e\u2066\ufeff\U000e0041\\n"
 	path := filepath.Join(t.TempDir(), "audit.json")
@@ -122,7 +119,7 @@ func TestHostileText(t *testing.T) {
 		t.Fatal(err)
 	}
 	if strings.ContainsFunc(string(b), func(r rune) bool { return r != '\n' && !strconv.IsPrint(r) }) {
-		t.Errorf("the trail is not safe: %q", b)
+		t.Errorf("the audit log is not safe: %q", b)
 	}
 	queries := 0
 	for line := range bytes.Lines(b) {
@@ -142,7 +139,7 @@ func TestHostileText(t *testing.T) {
 	}
 }
 
-// What has become of a query is what the guest has got.
+// The result is what the guest got.
 func TestResults(t *testing.T) {
 	returns := func(code int, err error) plugin.HandlerFunc {
 		return func(context.Context, dns.ResponseWriter, *dns.Msg) (int, error) { return code, err }
@@ -198,8 +195,8 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// The line has the question of the guest and the answer sent, even if plugins change the messages. A plugin
-// that panics still leaves a line, and a lookup of a plugin leaves none.
+// The line has the guest's question and the sent answer, even if plugins change messages. A panic leaves a line, a
+// lookup none.
 func TestQueryOfTheGuest(t *testing.T) {
 	t.Run("rewritten", func(t *testing.T) {
 		h, lines := open(t, "", func(_ context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
@@ -271,8 +268,7 @@ func TestSource(t *testing.T) {
 	}
 }
 
-// Whatever bytes a name has on the wire, the line is JSON, and its name is that name in the
-// presentation format: read back, it has the same bytes.
+// Any wire name gives JSON, and reads back as the same bytes.
 func FuzzName(f *testing.F) {
 	for _, name := range []string{"\x02db\x08internal\x00", "\x03\x00\xff\"\x00", "\x04\\.\n\x7f\x00", "\x06\xe2\x80\xa8\xf0\x9f<\x00", "\x00"} {
 		f.Add([]byte(name))
@@ -306,7 +302,7 @@ func FuzzName(f *testing.F) {
 	})
 }
 
-// sameName reports whether two names on the wire are equal; one with a pointer may be any.
+// A name with a pointer equals any.
 func sameName(a, b []byte) bool {
 	for i := 0; i < len(b) && b[i] != 0; i += int(b[i]) + 1 {
 		if b[i] >= 0xc0 {
@@ -316,7 +312,6 @@ func sameName(a, b []byte) bool {
 	return string(a) == string(b)
 }
 
-// A query with the default fields, without the plugins below and without the target.
 func BenchmarkServeDNS(b *testing.B) {
 	m := new(dns.Msg)
 	next := plugin.HandlerFunc(func(_ context.Context, w dns.ResponseWriter, _ *dns.Msg) (int, error) {
@@ -351,7 +346,6 @@ func TestUnknownNumbers(t *testing.T) {
 	check(t, lines()[0], map[string]any{"type": "TYPE65280", "class": "CLASS65280", "rcode": "RCODE3841"})
 }
 
-// A long record is cut, and so are many.
 func TestManyRecords(t *testing.T) {
 	records := []string{`x.example. 30 IN TXT "` + strings.Repeat("x", 255) + `" "` + strings.Repeat("y", 255) + `" "` + strings.Repeat("z", 255) + `"`}
 	for i := range 40 {

@@ -9,15 +9,14 @@ import (
 )
 
 func init() {
-	_ = clog.RegisterListener(dnstapListener{}) // its error is always nil
+	_ = clog.RegisterListener(dnstapListener{}) // the error is always nil
 }
 
-// dnstapListener is a clog.Listener that reads how many messages dnstap has dropped.
+// dnstapListener reads dropped messages from dnstap's log.
 type dnstapListener struct{}
 
 func (dnstapListener) Name() string { return "audit" }
 
-// Warningf implements clog.Listener.
 func (dnstapListener) Warningf(plugin, format string, v ...any) {
 	if !strings.HasPrefix(plugin, "plugin/dnstap") || !strings.HasPrefix(format, "Dropped dnstap messages: %d") || len(v) != 1 {
 		return

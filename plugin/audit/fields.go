@@ -15,12 +15,13 @@ import (
 
 	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/coredns/coredns/plugin/metadata"
+	"github.com/coredns/coredns/plugin/pkg/rcode"
 	"github.com/miekg/dns"
 
 	"github.com/puntdns/puntdns/internal/escape"
 )
 
-// field is a member of a line. key is the quoted name with its comma and colon. value appends a JSON value.
+// key is the quoted name with its comma and colon. value appends a JSON value.
 type field struct {
 	key   []byte
 	value func(b []byte, rec *recorder) []byte
@@ -30,12 +31,10 @@ func newField(name string, value func(b []byte, rec *recorder) []byte) field {
 	return field{append(escape.AppendJSON([]byte{','}, name), ':'), value}
 }
 
-// text returns the value of a string field.
 func text(of func(rec *recorder) string) func([]byte, *recorder) []byte {
 	return func(b []byte, rec *recorder) []byte { return escape.AppendJSON(b, of(rec)) }
 }
 
-// address and port return the values of fields about one end of the query.
 func address(of func(rec *recorder) net.Addr) func([]byte, *recorder) []byte {
 	return func(b []byte, rec *recorder) []byte {
 		b = append(b, '"')
@@ -72,7 +71,7 @@ func ipOf(a net.Addr) net.IP {
 func client(rec *recorder) net.Addr { return rec.RemoteAddr() }
 func server(rec *recorder) net.Addr { return rec.LocalAddr() }
 
-// known are the fields by name. README.md documents them.
+// README.md documents the fields.
 var known = map[string]func(b []byte, rec *recorder) []byte{
 	"bridge": text(func(rec *recorder) string { return rec.origin.Bridge }),
 	"in_port": func(b []byte, rec *recorder) []byte {
@@ -117,10 +116,7 @@ var known = map[string]func(b []byte, rec *recorder) []byte{
 		if !rec.answered {
 			return ""
 		}
-		if s, ok := dns.RcodeToString[rec.rcode]; ok {
-			return s
-		}
-		return "RCODE" + strconv.Itoa(rec.rcode)
+		return rcode.ToString(rec.rcode)
 	}),
 	"flags": func(b []byte, rec *recorder) []byte {
 		return append(rec.answerFlags.append(append(b, '"')), '"')
@@ -145,7 +141,7 @@ var known = map[string]func(b []byte, rec *recorder) []byte{
 	"source": source,
 }
 
-// defaultFields are the fields of the word default, and of a block without the property fields.
+// The word default, and the fields without the property.
 var defaultFields = []string{
 	"bridge", "network", "switch", "port", "client", "client_port", "server", "server_port", "protocol",
 	"id", "name", "type", "class", "rcode", "flags", "answers", "duration", "result", "reason", "source",
@@ -164,13 +160,12 @@ func queryFlags(b []byte, rec *recorder) []byte {
 	return append(b, '"')
 }
 
-// mostRecords bounds the records that a line has of an answer; mostOfRecord bounds the bytes of each.
+// Records of a line, and bytes of a record.
 const (
 	mostRecords  = 16
 	mostOfRecord = 512
 )
 
-// appendRecords appends a JSON array with the type and the data of each record.
 func appendRecords(b []byte, answer []dns.RR) []byte {
 	b = append(b, '[')
 	for i, rr := range answer[:min(len(answer), mostRecords)] {
@@ -186,8 +181,7 @@ func appendRecords(b []byte, answer []dns.RR) []byte {
 	return append(b, ']')
 }
 
-// sources are the labels of the plugins that answer. rpz comes first: a rule of rpz may have replaced the
-// answer of another plugin.
+// rpz comes first: a rule may have replaced another plugin's answer.
 var sources = []struct{ label, of string }{
 	{"rpz/answer", "rpz/"},
 	{"egress/answer", "egress/"},
@@ -197,7 +191,7 @@ var sources = []struct{ label, of string }{
 	{"ovnforward/upstream", "ovnforward/"},
 }
 
-// source appends who has answered, or an empty string if no label shows it.
+// source appends the plugin that answered, "" without a label.
 func source(b []byte, rec *recorder) []byte {
 	if rec.written {
 		for i := range sources {
@@ -226,7 +220,7 @@ var (
 	labelWord = regexp.MustCompile(`^([^=]*)=\{/([^{}]+)\}$`)
 )
 
-// parseFields returns the fields that words name: known fields, default, and NAME={/LABEL}.
+// parseFields parses known fields, default, and NAME={/LABEL}.
 func parseFields(words []string) (fields []field, err error) {
 	if len(words) == 0 {
 		return nil, fmt.Errorf("expected default, names of fields, or NAME={/LABEL}")

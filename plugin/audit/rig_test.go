@@ -25,8 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// open returns a handler whose target is a new file, and what returns the lines of its queries:
-// it closes the handler.
+// lines closes the handler and returns the lines of queries.
 func open(t testing.TB, properties string, next plugin.HandlerFunc) (h *Handler, lines func() []map[string]any) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "audit.json")
@@ -59,13 +58,11 @@ func open(t testing.TB, properties string, next plugin.HandlerFunc) (h *Handler,
 	}
 }
 
-// guest is the origin of a query.
 var guest = &origin.Origin{
 	Bridge: "br-int", InPort: 7, VLAN: 12, Network: origin.Network{0: 0x11, 15: 0x22}, Switch: "red", Port: "red-vm1",
 	MAC: origin.MAC{2, 0, 0, 0, 0, 0x11}, Destination: netip.MustParseAddrPort("169.254.169.254:53"),
 }
 
-// writer is a dns.ResponseWriter.
 type writer struct {
 	test.ResponseWriter
 	local, remote net.Addr
@@ -83,7 +80,6 @@ func (w *writer) LocalAddr() net.Addr       { return w.local }
 func (w *writer) RemoteAddr() net.Addr      { return w.remote }
 func (w *writer) WriteMsg(m *dns.Msg) error { return w.err }
 
-// exchange is an origin.Exchange.
 type exchange struct {
 	arrived time.Time
 	outcome *origin.Outcome
@@ -98,13 +94,11 @@ func (x *exchange) Outcome() (f origin.Outcome, known bool) {
 	return *x.outcome, true
 }
 
-// from returns the context of a query of the guest.
 func from(o *origin.Origin, x *exchange) context.Context {
 	ctx := origin.NewContext(context.Background(), o)
 	return context.WithValue(ctx, origin.ExchangeKey{}, x)
 }
 
-// answer answers with some records.
 func answer(records ...string) plugin.HandlerFunc {
 	return func(_ context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 		m := new(dns.Msg).SetReply(r)
@@ -120,7 +114,6 @@ func answer(records ...string) plugin.HandlerFunc {
 	}
 }
 
-// query is a question for a name.
 func query(name string) *dns.Msg {
 	m := new(dns.Msg).SetQuestion(name, dns.TypeA)
 	m.Id = 4711

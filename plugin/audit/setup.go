@@ -15,18 +15,17 @@ import (
 	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/coredns/coredns/plugin"
 
+	"github.com/puntdns/puntdns/internal/auditlog"
 	"github.com/puntdns/puntdns/internal/corefile"
-	"github.com/puntdns/puntdns/internal/trail"
 )
 
 func init() { plugin.Register(name, setup) }
 
-// defaultConfig is the config of a target without options in any block.
-var defaultConfig = trail.Config{Queue: 16 << 20, Rotation: trail.Rotation{Size: 100 << 20, Keep: 10}}
+var defaultConfig = auditlog.Config{Queue: 16 << 20, Rotation: auditlog.Rotation{Size: 100 << 20, Keep: 10}}
 
 type handlersKey struct{}
 
-// setup only parses; OnStartup opens the file. internal/lifecycle/reload.go shows when the callbacks run.
+// setup parses; OnStartup opens the file. internal/lifecycle/reload.go shows when callbacks run.
 func setup(c *caddy.Controller) error {
 	h, err := parse(c)
 	if err != nil {
@@ -49,15 +48,15 @@ func setup(c *caddy.Controller) error {
 	return nil
 }
 
-// open acquires the target, which other handlers may share.
+// Handlers may share a target.
 func (h *Handler) open() (err error) {
-	if h.lease, err = trail.Acquire(h.target, h.config, log); err != nil {
+	if h.lease, err = auditlog.Acquire(h.target, h.config, log); err != nil {
 		return fmt.Errorf("%s - %s: %w", h.directive.At, h.directive, err)
 	}
 	return nil
 }
 
-// close releases the target. The error is always nil.
+// The error is always nil.
 func (h *Handler) close() error {
 	if h.lease != nil {
 		h.lease.Release()
@@ -65,10 +64,9 @@ func (h *Handler) close() error {
 	return nil
 }
 
-// sinkProperties are the properties of a target. All blocks with the target share them.
+// All blocks of a target share its properties.
 var sinkProperties = []string{"rotate", "keep", "queue"}
 
-// saysOfTarget reports whether the block gives one of sinkProperties.
 func (h *Handler) saysOfTarget() bool {
 	for _, p := range sinkProperties {
 		if h.directive.Gives(p) {
@@ -78,8 +76,7 @@ func (h *Handler) saysOfTarget() bool {
 	return false
 }
 
-// agree copies the properties of a target to the blocks that give none. It returns an error if two blocks
-// give different properties.
+// agree copies a target's properties to blocks without any. Different properties are an error.
 func (h *Handler) agree(others []*Handler) error {
 	for _, o := range others {
 		if o.target != h.target {
@@ -98,7 +95,7 @@ func (h *Handler) agree(others []*Handler) error {
 	return nil
 }
 
-// Check returns the errors that a start returns for the directive of one server block. It creates no file.
+// Check returns the errors of a start for one directive. It creates no file.
 func Check(c *caddy.Controller, _ func(directive string) bool) error {
 	h, err := parse(c)
 	if err == nil {
@@ -119,9 +116,9 @@ func parse(c *caddy.Controller) (h *Handler, err error) {
 	}
 	r := &h.config.Rotation
 	h.directive, err = corefile.Read(c, func(words []string) error {
-		target, err := corefile.One(words, trail.Forms)
+		target, err := corefile.One(words, auditlog.Forms)
 		if err == nil {
-			h.target, err = trail.ParseTarget(target)
+			h.target, err = auditlog.ParseTarget(target)
 		}
 		return err
 	}, map[string]corefile.Parser{
@@ -208,7 +205,7 @@ func parseKeep(words []string) (n int, age time.Duration, err error) {
 	return n, age, nil
 }
 
-// parseAge reads a Go duration, or whole days such as 30d.
+// parseAge reads a Go duration, or days such as 30d.
 func parseAge(word string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(word, "d"); ok {
 		n, err := strconv.ParseUint(days, 10, 16)

@@ -14,18 +14,18 @@ import (
 	"github.com/coredns/caddy"
 	clog "github.com/coredns/coredns/plugin/pkg/log"
 
+	"github.com/puntdns/puntdns/internal/auditlog"
 	"github.com/puntdns/puntdns/internal/testkit"
-	"github.com/puntdns/puntdns/internal/trail"
 )
 
 func TestParse(t *testing.T) {
-	config := func(queue, size int64, age time.Duration, keep int, keepAge time.Duration) trail.Config {
-		return trail.Config{Queue: queue, Rotation: trail.Rotation{Size: size, Age: age, Keep: keep, KeepAge: keepAge}}
+	config := func(queue, size int64, age time.Duration, keep int, keepAge time.Duration) auditlog.Config {
+		return auditlog.Config{Queue: queue, Rotation: auditlog.Rotation{Size: size, Age: age, Keep: keep, KeepAge: keepAge}}
 	}
 	const file = "audit /var/log/puntdns/audit.json "
 	tests := []struct {
 		name, text string
-		want       trail.Config
+		want       auditlog.Config
 		fields     int
 		err        string
 	}{
@@ -40,26 +40,26 @@ func TestParse(t *testing.T) {
 		{"fields", file + "{\n fields name port\n}", defaultConfig, 2, ""},
 		{"default and more", file + "{\n fields default mac project={/ofpunt/external-id/neutron:project_id}\n}", defaultConfig, 22, ""},
 
-		{"no target", "audit", trail.Config{}, 0, "expected an absolute path, unix:PATH or tcp:HOST:PORT"},
-		{"a relative path", "audit audit.json", trail.Config{}, 0, `"audit.json": expected an absolute path`},
-		{"two targets", file + "/b", trail.Config{}, 0, "expected an absolute path"},
-		{"an unknown property", file + "{\n sync on\n}", trail.Config{}, 0, `Testfile:2 - Error during parsing: unknown property "sync", expected one of [fields keep queue rotate]`},
-		{"no field", file + "{\n fields\n}", trail.Config{}, 0, "fields: expected default, names of fields, or NAME={/LABEL}"},
-		{"an unknown field", file + "{\n fields qname\n}", trail.Config{}, 0, `fields: "qname": expected default, NAME={/LABEL}, or one of [answers bridge`},
-		{"a field twice", file + "{\n fields default name\n}", trail.Config{}, 0, `"name": there is a field of that name already`},
-		{"a field of each line", file + "{\n fields time={/a/b}\n}", trail.Config{}, 0, `"time": there is a field of that name already`},
-		{"a label without a name", file + "{\n fields {/ofpunt/port}\n}", trail.Config{}, 0, `"{/ofpunt/port}": expected default, NAME={/LABEL}`},
-		{"no label", file + "{\n fields a={/ofpunt}\n}", trail.Config{}, 0, `"a={/ofpunt}": expected`},
-		{"a size that is small", file + "{\n rotate 1KiB\n}", trail.Config{}, 0, "expected off, a size from 64KiB, an age from 1m, or both"},
-		{"a size without a unit", file + "{\n rotate 100\n}", trail.Config{}, 0, "expected off, a size"},
-		{"two sizes", file + "{\n rotate 1MiB 2MiB\n}", trail.Config{}, 0, "expected off, a size"},
-		{"rotate without a word", file + "{\n rotate\n}", trail.Config{}, 0, "expected off, a size"},
-		{"keep a negative number", file + "{\n keep -1\n}", trail.Config{}, 0, "keep: [\"-1\"]: expected the number of old files, or all"},
-		{"keep for a moment", file + "{\n keep 1 1s\n}", trail.Config{}, 0, "how old they may become, from 1m"},
-		{"keep beside rotate off", file + "{\n rotate off\n keep 3\n}", trail.Config{}, 0, "Testfile:3 - audit /var/log/puntdns/audit.json: keep: somebody else rotates the file"},
-		{"rotate a socket", "audit unix:/run/audit {\n rotate 1MiB\n}", trail.Config{}, 0, "Testfile:2 - audit unix:/run/audit: rotate: unix:/run/audit is a socket; expected a file"},
-		{"a small queue", file + "{\n queue 1KiB\n}", trail.Config{}, 0, `queue: "1KiB": expected a size from 64KiB to 1GiB`},
-		{"a large queue", file + "{\n queue 2GiB\n}", trail.Config{}, 0, "expected a size from 64KiB to 1GiB"},
+		{"no target", "audit", auditlog.Config{}, 0, "expected an absolute path, unix:PATH or tcp:HOST:PORT"},
+		{"a relative path", "audit audit.json", auditlog.Config{}, 0, `"audit.json": expected an absolute path`},
+		{"two targets", file + "/b", auditlog.Config{}, 0, "expected an absolute path"},
+		{"an unknown property", file + "{\n sync on\n}", auditlog.Config{}, 0, `Testfile:2 - Error during parsing: unknown property "sync", expected one of [fields keep queue rotate]`},
+		{"no field", file + "{\n fields\n}", auditlog.Config{}, 0, "fields: expected default, names of fields, or NAME={/LABEL}"},
+		{"an unknown field", file + "{\n fields qname\n}", auditlog.Config{}, 0, `fields: "qname": expected default, NAME={/LABEL}, or one of [answers bridge`},
+		{"a field twice", file + "{\n fields default name\n}", auditlog.Config{}, 0, `"name": there is a field of that name already`},
+		{"a field of each line", file + "{\n fields time={/a/b}\n}", auditlog.Config{}, 0, `"time": there is a field of that name already`},
+		{"a label without a name", file + "{\n fields {/ofpunt/port}\n}", auditlog.Config{}, 0, `"{/ofpunt/port}": expected default, NAME={/LABEL}`},
+		{"no label", file + "{\n fields a={/ofpunt}\n}", auditlog.Config{}, 0, `"a={/ofpunt}": expected`},
+		{"a size that is small", file + "{\n rotate 1KiB\n}", auditlog.Config{}, 0, "expected off, a size from 64KiB, an age from 1m, or both"},
+		{"a size without a unit", file + "{\n rotate 100\n}", auditlog.Config{}, 0, "expected off, a size"},
+		{"two sizes", file + "{\n rotate 1MiB 2MiB\n}", auditlog.Config{}, 0, "expected off, a size"},
+		{"rotate without a word", file + "{\n rotate\n}", auditlog.Config{}, 0, "expected off, a size"},
+		{"keep a negative number", file + "{\n keep -1\n}", auditlog.Config{}, 0, "keep: [\"-1\"]: expected the number of old files, or all"},
+		{"keep for a moment", file + "{\n keep 1 1s\n}", auditlog.Config{}, 0, "how old they may become, from 1m"},
+		{"keep beside rotate off", file + "{\n rotate off\n keep 3\n}", auditlog.Config{}, 0, "Testfile:3 - audit /var/log/puntdns/audit.json: keep: somebody else rotates the file"},
+		{"rotate a socket", "audit unix:/run/audit {\n rotate 1MiB\n}", auditlog.Config{}, 0, "Testfile:2 - audit unix:/run/audit: rotate: unix:/run/audit is a socket; expected a file"},
+		{"a small queue", file + "{\n queue 1KiB\n}", auditlog.Config{}, 0, `queue: "1KiB": expected a size from 64KiB to 1GiB`},
+		{"a large queue", file + "{\n queue 2GiB\n}", auditlog.Config{}, 0, "expected a size from 64KiB to 1GiB"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Blocks that share a target have its properties from one of them, and may have other fields.
+// Blocks of a target share properties, but not fields.
 func TestBlocksOfOneTarget(t *testing.T) {
 	block := func(properties string) *Handler {
 		h, err := parse(caddy.NewTestController("dns", "audit /a {\n"+properties+"\n}"))
@@ -125,7 +125,6 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// What dnstap says that it has dropped is counted; its log says so in that form.
 func TestDnstapDropped(t *testing.T) {
 	before := testkit.Value(t, dnstapDropped)
 	dnstap := clog.NewWithPlugin("dnstap")
@@ -137,7 +136,7 @@ func TestDnstapDropped(t *testing.T) {
 	}
 }
 
-// The log format of the real dnstap for dropped messages is the format that dnstapListener reads.
+// dnstap's source has the log format that dnstapListener reads.
 func TestFormOfDnstapLog(t *testing.T) {
 	dir, err := exec.Command("go", "list", "-f", "{{.Dir}}", "github.com/coredns/coredns/plugin/dnstap").Output()
 	if err != nil {

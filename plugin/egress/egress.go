@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package egress is a CoreDNS plugin with egress policies of guests: which names a guest may resolve, and which addresses its
-// answers may lead to. It stands below the names of the guest's own network and below rpz, and above all plugins that answer
-// or that ask other servers:
+// Package egress is a CoreDNS plugin that applies egress policies: which names a guest may resolve, and which
+// addresses the answers open. It stands below the names of the guest's network and rpz, above all plugins that answer
+// or query servers:
 //
 //	ovnhosts, neutronhosts, rpz
 //	  │ query of a guest
@@ -11,17 +11,20 @@
 //	  │ none                                        ├─ denied, observe on ─► count, log
 //	  ▼                                             ▼                            │
 //	ovnforward, cache, file, forward ◄──────────────┴────────────────────────────┘
-//	  └─ answer ─► answerWriter (observe on): count, log
+//	  └─ answer ─► opener ─► opening.Opener: the switch lets the guest send to the addresses of the answer
 //
-// Package policy decides. The switch does not enforce addresses yet, so the plugin changes nothing but the answers to names
-// that are denied with strict on.
+// ofpunt calls PolicyOf too, to close what a reload no longer allows.
 //
-// It has no goroutine. A Handler does not change after setup, apart from refusalLog, which has a lock of its own.
+// egress has no goroutine. A Handler does not change after setup, except sets (under mu), and refusalLog and learned,
+// which have their own locks.
 package egress
 
 import (
 	"context"
+	"net/netip"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/coredns/coredns/plugin"
 	"github.com/coredns/coredns/request"
@@ -30,41 +33,60 @@ import (
 	"github.com/puntdns/puntdns/internal/authority"
 	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/internal/label"
+	"github.com/puntdns/puntdns/internal/opening"
 	"github.com/puntdns/puntdns/internal/origin"
-	"github.com/puntdns/puntdns/plugin/egress/policy"
+	"github.com/puntdns/puntdns/internal/policy"
 )
 
 const name = "egress"
 
-// denialTTL bounds the time in seconds that a guest caches a denial: a reload may allow the name.
+// denialTTL, in seconds, is short: a reload may allow the name.
 const denialTTL = 5
 
-// Handler applies policies to the queries of guests in one server block.
+// Handler applies the policies of a server block.
 type Handler struct {
 	Next  plugin.Handler
 	Zones []string
 
-	// strict denies names that are not allowed. Otherwise the handler only observes.
-	strict bool
-	// policies are in the order of the Corefile, and index has their numbers by label and value.
+	at corefile.Position
+	// strict denies names that are not allowed; with namesOnly the switch opens nothing. observe changes no answer.
+	strict, namesOnly, observe bool
+	settings                   opening.Settings
+	// floor is how long addresses stay open at least.
+	floor time.Duration
+	// closed are addresses that no name opens, such as addresses of nodes.
+	closed []netip.Prefix
+	// forwards knows the zones that a tenant's servers answer, nil without ovnforward.
+	forwards interface {
+		Takes(o *origin.Origin, qname string, qtype uint16) bool
+	}
+	// index has the indexes in policies by label and value.
 	policies []guestPolicy
 	index    label.Index
+	// northbound stands for all Northbound policies in metrics and log lines, nil if these do not count.
+	northbound *guestPolicy
+
+	mu sync.Mutex // guards sets
+	// sets has combined policies, by appendKey.
+	sets map[string]*set
 }
 
-// guestPolicy is the policy of the guests that have a value of a label.
+// guestPolicy is the policy of guests with a value of a label.
 type guestPolicy struct {
-	// name is LABEL=VALUE, as metrics and log lines have it.
-	name  string
-	at    corefile.Position
+	// name is LABEL=VALUE, for metrics and log lines.
+	name string
+	at   corefile.Position
+	// rules and names are nil in Handler.northbound.
 	rules *policy.Policy
 	lines *refusalLog
+	names *learned
 }
 
 // Name implements plugin.Handler.
 func (*Handler) Name() string { return name }
 
-// judgedKey marks the context of a query whose name was judged. egress does not judge a lookup that a plugin below
-// makes for the query, for example for the target of an alias: the name that the guest has asked counts.
+// judgedKey marks the context of a judged query: plugins below may look up other names for the name that the guest
+// asked.
 type judgedKey struct{}
 
 // ServeDNS implements plugin.Handler.
@@ -74,14 +96,14 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 		return plugin.NextOrFailure(name, h.Next, ctx, w, r)
 	}
 	var some [8]int // more are rare
-	numbers := h.index.AppendAll(some[:0], o)
+	// In one variable both would be on the heap.
+	numbers, northbound := h.numbers(some[:0], o), h.northboundOf(o)
 	state := request.Request{W: w, Req: r}
-	if len(numbers) == 0 || plugin.Zones(h.Zones).Matches(state.Name()) == "" {
+	if len(numbers)+len(northbound) == 0 || !h.judges(state.Name()) {
 		return plugin.NextOrFailure(name, h.Next, ctx, w, r)
 	}
-	slices.Sort(numbers)
 	q := &query{handler: h, ctx: ctx, origin: o, state: state}
-	d := h.decide(numbers, state.QName())
+	d := h.decide(policies{numbers, northbound}, state.QName())
 	switch {
 	case d.verdict == policy.Allowed:
 		q.recordAllowed(&d)
@@ -89,58 +111,107 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 		q.recordDenied(&d)
 		return q.deny(d.verdict)
 	default:
-		q.recordWouldDeny(&d)
+		q.recordNotAllowed(&d)
 	}
 	ctx = context.WithValue(ctx, judgedKey{}, true)
-	if d.verdict == policy.Allowed && !h.strict {
-		q.numbers = slices.Clone(numbers)
-		w = &answerWriter{ResponseWriter: w, query: q, by: d.policy}
+	if d.verdict == policy.Allowed && !h.namesOnly {
+		q.policies = policies{slices.Clone(numbers), northbound}
+		foreign := h.forwards != nil && h.forwards.Takes(o, state.Name(), state.QType())
+		w = &opener{w, q, d, foreign}
 	}
 	return plugin.NextOrFailure(name, h.Next, ctx, w, r)
 }
 
-// query is one query of a guest that has policies.
+// policies are a guest's sorted indexes in Handler.policies, and its Northbound policies.
+type policies struct {
+	numbers    []int
+	northbound []*policy.Policy
+}
+
+func (h *Handler) northboundOf(o *origin.Origin) []*policy.Policy {
+	if h.northbound == nil {
+		return nil
+	}
+	if p, ok := o.Attributes.(interface{ Egress() []*policy.Policy }); ok {
+		return p.Egress()
+	}
+	return nil // the guest has no row of OVN
+}
+
+func (h *Handler) numbers(some []int, o *origin.Origin) []int {
+	some = h.index.AppendAll(some, o)
+	slices.Sort(some)
+	return some
+}
+
+// qname is in lower case.
+func (h *Handler) judges(qname string) bool { return plugin.Zones(h.Zones).Matches(qname) != "" }
+
+// Enforces reports whether, and with which settings, the switch enforces the policies.
+func (h *Handler) Enforces() (opening.Settings, bool) {
+	return h.settings, !h.observe && !h.namesOnly
+}
+
+// DeniesNames reports whether names that are not allowed are denied, which needs no switch.
+func (h *Handler) DeniesNames() bool { return h.strict }
+
+// ReadsNorthbound reports whether Northbound policies count.
+func (h *Handler) ReadsNorthbound() bool { return h.northbound != nil }
+
+// HasLabel reports whether a policy selects guests by the label.
+func (h *Handler) HasLabel(name string) bool { return h.index.Has(name) }
+
+// At returns the position of the directive.
+func (h *Handler) At() corefile.Position { return h.at }
+
 type query struct {
 	handler *Handler
 	ctx     context.Context
 	origin  *origin.Origin
 	state   request.Request
-	// numbers are indexes in Handler.policies: the policies of the guest. They are set for an answerWriter.
-	numbers []int
+	// policies are set for an opener only.
+	policies policies
 }
 
-// decision is what the policies of a guest say of a name.
 type decision struct {
 	verdict policy.Verdict
-	// policy is the one that allows the name, or else the first one of the guest. entry is nil unless it allows the name.
-	policy *guestPolicy
-	entry  *policy.Entry
+	// policy is the first that allows the name, else the guest's first, Northbound last. entries are all that allow
+	// the name.
+	policy  *guestPolicy
+	entries []*policy.Entry
 }
 
-// decide returns the decision about a name. numbers are the policies of the guest, in the order of the Corefile. Policies add
-// up: the first one that allows the name counts.
-func (h *Handler) decide(numbers []int, qname string) decision {
-	d := decision{policy: &h.policies[numbers[0]]}
+// Policies of a guest add up.
+func (h *Handler) decide(of policies, qname string) decision {
+	d := decision{policy: h.northbound}
+	if len(of.numbers) > 0 {
+		d.policy = &h.policies[of.numbers[0]]
+	}
 	var n policy.Name
 	if !n.Set(qname) {
 		return d
 	}
-	for _, i := range numbers {
-		p := &h.policies[i]
-		switch v, e := p.rules.Name(&n); {
-		case v == policy.Allowed:
-			return decision{v, p, e}
-		case v > d.verdict:
-			d.verdict = v
-		}
+	for _, i := range of.numbers {
+		d.add(&n, &h.policies[i], h.policies[i].rules)
+	}
+	for _, rules := range of.northbound {
+		d.add(&n, h.northbound, rules)
 	}
 	if qname == "." {
-		d.verdict = policy.Above // NXDOMAIN for the root would deny each name
+		d.verdict = policy.Above // NXDOMAIN for the root would deny all names
 	}
 	return d
 }
 
-// deny answers that the name does not exist, or that it has no records if the guest may ask for names below it.
+func (d *decision) add(n *policy.Name, p *guestPolicy, rules *policy.Policy) {
+	v, entries := rules.Name(n, d.entries)
+	if v == policy.Allowed && len(d.entries) == 0 {
+		d.policy = p
+	}
+	d.verdict, d.entries = max(d.verdict, v), entries
+}
+
+// deny answers NXDOMAIN, or NOERROR without records if names below are allowed.
 func (q *query) deny(v policy.Verdict) (int, error) {
 	rcode := dns.RcodeNameError
 	if v == policy.Above {
@@ -151,7 +222,7 @@ func (q *query) deny(v policy.Verdict) (int, error) {
 		m = authority.Deny(&q.state, rcode, denialTTL)
 		m.Authoritative = false
 	}
-	authority.AddError(m, q.state.Req, dns.ExtendedErrorCodeFiltered)
+	authority.AddError(m, q.state.Req, dns.ExtendedErrorCodeFiltered, "")
 	if err := q.state.W.WriteMsg(m); err != nil {
 		return dns.RcodeServerFailure, plugin.Error(name, err)
 	}

@@ -4,10 +4,14 @@ package egress
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/coredns/caddy"
 	"github.com/coredns/coredns/plugin"
@@ -17,21 +21,21 @@ import (
 	"github.com/coredns/coredns/request"
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/internal/explain"
+	"github.com/puntdns/puntdns/internal/opening"
 	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/policy"
 	"github.com/puntdns/puntdns/internal/testkit"
 )
 
-// upstream is the next plugin. It answers each question with records, and notes the names.
 type upstream struct {
 	asked   []string
 	records []string
 }
 
-// Name implements plugin.Handler.
 func (*upstream) Name() string { return "upstream" }
 
-// ServeDNS implements plugin.Handler.
 func (u *upstream) ServeDNS(_ context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 	u.asked = append(u.asked, r.Question[0].Name)
 	m := new(dns.Msg).SetReply(r)
@@ -41,7 +45,6 @@ func (u *upstream) ServeDNS(_ context.Context, w dns.ResponseWriter, r *dns.Msg)
 	return dns.RcodeSuccess, w.WriteMsg(m)
 }
 
-// newHandler returns the handler of a Corefile, before an upstream.
 func newHandler(t testing.TB, text string) (*Handler, *upstream) {
 	t.Helper()
 	c := caddy.NewTestController("dns", text)
@@ -55,12 +58,10 @@ func newHandler(t testing.TB, text string) (*Handler, *upstream) {
 	return h, u
 }
 
-// guest is the origin of a guest.
 func guest(port, sw string) *origin.Origin {
 	return &origin.Origin{Bridge: "br-int", InPort: 1, Port: port, Switch: sw}
 }
 
-// ask returns the answer to a guest.
 func ask(t testing.TB, ctx context.Context, h *Handler, r *dns.Msg) *dns.Msg {
 	t.Helper()
 	w := dnstest.NewRecorder(&test.ResponseWriter{})
@@ -72,8 +73,8 @@ func ask(t testing.TB, ctx context.Context, h *Handler, r *dns.Msg) *dns.Msg {
 
 const somePolicies = `
 	policy ofpunt/port vm1 {
-		allow pypi.org *.pypi.org:443/tcp
-		allow 10.0.0.0/8
+		allow pypi.org *.pypi.org:443/tcp ports.pypi.org:8443
+		allow 10.0.0.0/8 198.51.100.0/24:53/udp
 	}
 	policy ofpunt/switch red {
 		allow example.org
@@ -128,7 +129,7 @@ func TestStrict(t *testing.T) {
 	}
 }
 
-// Guests without a policy, and clients of a socket, get what the plugins behind say.
+// Guests without a policy, and clients of a socket, get the next plugin's answer.
 func TestUntouched(t *testing.T) {
 	const evil = "evil.example."
 	for _, tt := range []struct {
@@ -158,7 +159,7 @@ func TestUntouched(t *testing.T) {
 	}
 }
 
-// A client with EDNS learns that the answer is filtered (RFC 8914, section 4.18).
+// A client with EDNS learns of the filter (RFC 8914, section 4.18).
 func TestExtendedError(t *testing.T) {
 	h, _ := newHandler(t, "egress {\n strict on"+somePolicies+"}")
 	for _, name := range []string{"evil.example.", "org.", "."} {
@@ -173,8 +174,7 @@ func TestExtendedError(t *testing.T) {
 	}
 }
 
-// The name that the guest has asked counts, and not the names that plugins look up for it: these are judged only if a plugin
-// above looks them up.
+// Lookups of plugins below for an allowed name are not judged, lookups of plugins above are.
 func TestLookups(t *testing.T) {
 	h, u := newHandler(t, "egress {\n strict on"+somePolicies+"}")
 	lookup := guest("vm1", "")
@@ -195,7 +195,6 @@ func TestLookups(t *testing.T) {
 	}
 }
 
-// count returns a verdict's count of a policy.
 func count(t testing.TB, policy, verdict string) float64 {
 	t.Helper()
 	return testkit.Value(t, verdicts.WithLabelValues("", "", policy, verdict))
@@ -224,15 +223,14 @@ func TestObserve(t *testing.T) {
 			t.Errorf("%s: metadata %q", tt.name, labels)
 		}
 	}
-	// A guest without a policy has no metadata.
 	ctx = h.Metadata(metadata.ContextWithMetadata(origin.NewContext(t.Context(), guest("vm2", ""))), request.Request{})
 	if got := metadata.Labels(ctx); len(got) > 0 {
 		t.Errorf("metadata %q", got)
 	}
 }
 
-// Addresses that enforcement would not open are observed, and the answer stays as it is.
-func TestAnswers(t *testing.T) {
+// An answer opens its public addresses, at the ports of all entries for the name.
+func TestOpens(t *testing.T) {
 	rr := func(text string) dns.RR {
 		r, err := dns.NewRR(text)
 		if err != nil {
@@ -243,49 +241,359 @@ func TestAnswers(t *testing.T) {
 	for _, tt := range []struct {
 		what, records, want string
 	}{
-		{"a public address", "a.pypi.org. A 192.0.2.1", "invalid IP"},
-		{"a private address that an entry has", "a.pypi.org. A 10.1.2.3", "invalid IP"},
-		{"a private address", "a.pypi.org. A 192.168.1.1", "192.168.1.1"},
-		{"the second one", "a.pypi.org. A 192.0.2.1\na.pypi.org. A 169.254.169.254", "169.254.169.254"},
-		{"IPv6", "a.pypi.org. AAAA fd00::1", "fd00::1"},
-		{"IPv4 in IPv6", "a.pypi.org. AAAA ::ffff:192.168.1.1", "192.168.1.1"},
-		{"an alias", "a.pypi.org. CNAME B.example.\nb.EXAMPLE. CNAME c.example.\nc.example. A 192.0.2.1", "invalid IP"},
-		{"an alias in another order", "c.example. A 192.0.2.1\nb.example. CNAME c.example.\nA.pypi.org. CNAME b.example.", "invalid IP"},
-		{"an alias to a private address", "a.pypi.org. CNAME b.example.\nb.example. A 127.0.0.1", "127.0.0.1"},
-		{"a circle", "a.pypi.org. CNAME b.example.\nb.example. CNAME a.pypi.org.", "invalid IP"},
-		{"a record that does not belong to the name", "a.pypi.org. A 192.0.2.1\nevil.example. A 192.0.2.66", "192.0.2.66"},
-		{"hints", "a.pypi.org. HTTPS 1 . ipv4hint=192.0.2.1,192.168.0.1 ipv6hint=2001:db8::1", "192.168.0.1"},
-		{"hints of SVCB", "a.pypi.org. SVCB 1 . ipv6hint=fe80::1", "fe80::1"},
-		{"no address", `a.pypi.org. TXT "192.168.0.1"`, "invalid IP"},
+		{"a public address", "a.pypi.org. A 192.0.2.1", "192.0.2.1:443/tcp"},
+		{"several", "a.pypi.org. A 192.0.2.1\na.pypi.org. A 192.0.2.2\na.pypi.org. A 192.0.2.1", "192.0.2.1:443/tcp 192.0.2.2:443/tcp"},
+		{"a name with two entries", "ports.pypi.org. A 192.0.2.1", "192.0.2.1:443/tcp 192.0.2.1:8443/tcp 192.0.2.1:8443/udp"},
+		{"a name with an entry for all ports", "pypi.org. A 192.0.2.1", "192.0.2.1"},
+		{"a private address that an entry has", "a.pypi.org. A 10.1.2.3", ""},
+		{"an address that an entry has at another port", "example.org. A 198.51.100.1\nexample.org. A 192.0.2.1", "192.0.2.1 198.51.100.1"},
+		{"a private address", "a.pypi.org. A 192.168.1.1", "closed 192.168.1.1"},
+		{"the second one", "a.pypi.org. A 192.0.2.1\na.pypi.org. A 169.254.169.254", "closed 169.254.169.254 192.0.2.1:443/tcp"},
+		{"IPv6", "a.pypi.org. AAAA fd00::1\na.pypi.org. AAAA 2001:db8::1", "closed fd00::1 [2001:db8::1]:443/tcp"},
+		{"an address of closed", "a.pypi.org. A 203.0.113.7", "closed 203.0.113.7"},
+		{"an address of closed that an entry has", "a.pypi.org. A 198.51.100.9", ""},
+		{"an address of the node", "a.pypi.org. A 203.0.113.99", "closed 203.0.113.99"},
+		{"IPv4 in IPv6", "a.pypi.org. AAAA ::ffff:192.168.1.1", "closed 192.168.1.1"},
+		{"an alias", "a.pypi.org. CNAME B.example.\nb.EXAMPLE. CNAME c.example.\nc.example. A 192.0.2.1", "192.0.2.1:443/tcp"},
+		{"an alias in another order", "a.pypi.org. CNAME b.example.\nc.example. A 192.0.2.1\nb.example. CNAME c.example.", "192.0.2.1:443/tcp"},
+		{"an alias to a private address", "a.pypi.org. CNAME b.example.\nb.example. A 127.0.0.1", "closed 127.0.0.1"},
+		{"a circle", "a.pypi.org. CNAME b.example.\nb.example. CNAME a.pypi.org.", ""},
+		{"a record that does not belong to the name", "a.pypi.org. A 192.0.2.1\nevil.example. A 192.0.2.66", "closed 192.0.2.66 192.0.2.1:443/tcp"},
+		{"hints", "a.pypi.org. HTTPS 1 . ipv4hint=192.0.2.1,192.168.0.1 ipv6hint=2001:db8::1", "closed 192.168.0.1 192.0.2.1:443/tcp [2001:db8::1]:443/tcp"},
+		{"hints of SVCB", "a.pypi.org. SVCB 1 . ipv6hint=fe80::1", "closed fe80::1"},
+		{"no address", `a.pypi.org. TXT "192.168.0.1"`, ""},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
-			h, u := newHandler(t, "egress {\n observe on"+somePolicies+"}")
-			m := new(dns.Msg).SetQuestion("a.PYPI.org.", dns.TypeA)
+			h, _ := newHandler(t, "egress {\n closed 203.0.113.0/28 198.51.100.9"+somePolicies+"}")
+			var answer []dns.RR
 			for line := range strings.Lines(tt.records) {
-				m.Answer = append(m.Answer, rr(line))
+				answer = append(answer, rr(line))
 			}
-			q := &query{handler: h, state: request.Request{Req: m}, numbers: []int{0, 1}}
-			if got := q.closed(m).String(); got != tt.want {
-				t.Errorf("%s, want %s", got, tt.want)
+			m := new(dns.Msg).SetQuestion(strings.ToUpper(answer[0].Header().Name), dns.TypeA)
+			m.Answer = answer
+			q := &query{handler: h, origin: &origin.Origin{Opener: new(fakeSwitch)}, state: request.Request{Req: m}, policies: policies{numbers: []int{0, 1}}}
+			w := opener{query: q, decision: h.decide(q.policies, q.state.QName())}
+			open, closed := w.opens(m)
+			var got []string
+			if closed.IsValid() {
+				got = []string{"closed " + closed.String()}
 			}
-			before := count(t, "ofpunt/port=vm1", wouldClose)
-			u.records = []string{"a.pypi.org. 60 IN A 192.168.1.1"}
-			got := ask(t, origin.NewContext(t.Context(), guest("vm1", "")), h, new(dns.Msg).SetQuestion("a.pypi.org.", dns.TypeA))
-			if len(got.Answer) != 1 || count(t, "ofpunt/port=vm1", wouldClose) != before+1 {
-				t.Errorf("%v, %v more", got, count(t, "ofpunt/port=vm1", wouldClose)-before)
+			of := h.PolicyOf(guest("vm1", "red"))
+			for _, to := range open.To {
+				got = append(got, to.String())
+				if !of.Allows(open.Name, to) || of.Allows("example.", to) {
+					t.Errorf("%s: the policy does not allow what it opens, or allows it by another name", to)
+				}
+			}
+			if got := strings.Join(got, " "); got != tt.want {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+			// A server of the tenant opens nothing.
+			w.foreign = true
+			if open, closed := w.opens(m); len(open.To) > 0 || closed.IsValid() != (tt.want != "") {
+				t.Errorf("by a server of the tenant: %v, %v", open, closed)
 			}
 		})
 	}
 }
 
+type fakeSwitch struct {
+	asked []opening.Answer
+	err   error
+}
+
+func (s *fakeSwitch) Open(_ context.Context, a opening.Answer) error {
+	s.asked = append(s.asked, a)
+	return s.err
+}
+
+func (*fakeSwitch) IsNode(a netip.Addr) bool { return a == netip.MustParseAddr("203.0.113.99") }
+
+type tenantZone string
+
+func (z tenantZone) Takes(_ *origin.Origin, qname string, _ uint16) bool { return qname == string(z) }
+
+// An answer waits for the switch, and fails if the switch does not open its addresses.
+func TestEnforce(t *testing.T) {
+	full := fmt.Errorf("the guest has 1000: %w", opening.ErrFull)
+	for _, tt := range []struct {
+		what, properties, name string
+		err                    error
+		opened, answer         string
+		verdict                string
+	}{
+		{"an allowed name", "", "a.PYPI.org.", nil, "a.pypi.org. 192.0.2.1:443/tcp 1m30s", "NOERROR", allowed},
+		{"a longer floor", "floor 2m", "a.pypi.org.", nil, "a.pypi.org. 192.0.2.1:443/tcp 2m0s", "NOERROR", allowed},
+		{"with strict on", "strict on", "a.pypi.org.", nil, "a.pypi.org. 192.0.2.1:443/tcp 1m30s", "NOERROR", allowed},
+		{"a name of a tenant's server", "", "tenant.pypi.org.", nil, "", "NOERROR", closed},
+		{"another name", "", "evil.example.", nil, "", "NOERROR", notAllowed},
+		{"with strict names", "strict names", "a.pypi.org.", nil, "", "NOERROR", allowed},
+		{"another name with strict names", "strict names", "evil.example.", nil, "", "NXDOMAIN 17", denied},
+		{"another name with strict on", "strict on", "evil.example.", nil, "", "NXDOMAIN 17", denied},
+		{"observe on", "observe on", "a.pypi.org.", nil, "", "NOERROR", allowed},
+		{"too many", "", "a.pypi.org.", full, "a.pypi.org. 192.0.2.1:443/tcp 1m30s", "SERVFAIL 18 too many open destinations", failed},
+		{"no switch", "", "a.pypi.org.", errors.New("no connection"), "a.pypi.org. 192.0.2.1:443/tcp 1m30s", "SERVFAIL 14", failed},
+	} {
+		t.Run(tt.what, func(t *testing.T) {
+			h, u := newHandler(t, "egress {\n"+tt.properties+somePolicies+"}")
+			h.forwards = tenantZone("tenant.pypi.org.")
+			u.records = []string{"a.pypi.org. 90 IN A 192.0.2.1"}
+			if strings.HasPrefix(tt.name, "tenant.") {
+				u.records = []string{"tenant.pypi.org. 90 IN A 192.0.2.1"}
+			}
+			sw := &fakeSwitch{err: tt.err}
+			o := guest("vm1", "")
+			o.Opener = sw
+			before := count(t, "ofpunt/port=vm1", tt.verdict)
+			m := ask(t, origin.NewContext(t.Context(), o), h, new(dns.Msg).SetQuestion(tt.name, dns.TypeA).SetEdns0(1232, false))
+			opened, answer := "", dns.RcodeToString[m.Rcode]
+			for _, a := range sw.asked {
+				opened = fmt.Sprintf("%s %s %s", a.Name, a.To[0], a.Lasts)
+			}
+			if o := m.IsEdns0(); o != nil {
+				for _, option := range o.Option {
+					e := option.(*dns.EDNS0_EDE)
+					answer = strings.TrimSpace(fmt.Sprintf("%s %d %s", answer, e.InfoCode, e.ExtraText))
+				}
+			}
+			if opened != tt.opened || answer != tt.answer || count(t, "ofpunt/port=vm1", tt.verdict) != before+1 {
+				t.Errorf("opened %q, answered %q, %v verdicts %s more", opened, answer, count(t, "ofpunt/port=vm1", tt.verdict)-before, tt.verdict)
+			}
+		})
+	}
+}
+
+// Metadata, and so the audit log, has what an answer has opened.
+func TestOpenedInMetadata(t *testing.T) {
+	many := []string{"pypi.org. 60 IN A 192.0.2.1"}
+	for i := range mostOpened {
+		many = append(many, fmt.Sprintf("pypi.org. 60 IN A 192.0.2.%d", i+2))
+	}
+	for _, tt := range []struct {
+		what, name string
+		records    []string
+		err        error
+		want       string
+	}{
+		{"two", "a.pypi.org.", []string{"a.pypi.org. 60 IN A 192.0.2.1", "a.pypi.org. 60 IN A 192.0.2.2"}, nil, "192.0.2.1:443/tcp 192.0.2.2:443/tcp"},
+		{"none", "evil.example.", []string{"evil.example. 60 IN A 192.0.2.1"}, nil, ""},
+		{"refused", "pypi.org.", many[:1], opening.ErrFull, ""},
+		{"many", "pypi.org.", many, nil, "192.0.2.16 and 1 more"},
+	} {
+		h, u := newHandler(t, "egress {"+somePolicies+"}")
+		u.records = tt.records
+		o := guest("vm1", "")
+		o.Opener = &fakeSwitch{err: tt.err}
+		ctx := h.Metadata(metadata.ContextWithMetadata(origin.NewContext(t.Context(), o)), request.Request{})
+		ask(t, ctx, h, new(dns.Msg).SetQuestion(tt.name, dns.TypeA))
+		if got := metadata.ValueFunc(ctx, "egress/opened")(); !strings.HasSuffix(got, tt.want) || (got == "") != (tt.want == "") {
+			t.Errorf("%s: %q, want %q", tt.what, got, tt.want)
+		}
+	}
+}
+
+// If only names count, the switch opens nothing.
+func TestEnforces(t *testing.T) {
+	for mode, want := range map[string]bool{"strict off": true, "strict on": true, "strict names": false, "observe on": false} {
+		h, _ := newHandler(t, "egress {\n "+mode+somePolicies+"}")
+		if _, got := h.Enforces(); got != want {
+			t.Errorf("%s: %v", mode, got)
+		}
+	}
+}
+
+// Guests with the same policies share a value. Its sum changes with what is allowed, not with the order of entries.
+func TestPolicyOf(t *testing.T) {
+	h, _ := newHandler(t, "egress example.org {"+somePolicies+"}")
+	one, same, other := h.PolicyOf(guest("vm1", "red")), h.PolicyOf(guest("vm1", "red")), h.PolicyOf(guest("vm1", "blue"))
+	if one == nil || one != same || one == other || h.PolicyOf(guest("vm2", "blue")) != nil {
+		t.Errorf("%p, %p, %p", one, same, other)
+	}
+	closing, _ := newHandler(t, "egress {\n closed 192.0.2.0/24"+somePolicies+"}")
+	if to := (opening.Destination{Address: netip.MustParseAddr("192.0.2.1")}); closing.PolicyOf(guest("vm1", "red")).Allows("pypi.org.", to) {
+		t.Error("an address of closed stays open at a reload")
+	}
+	for _, tt := range []struct {
+		zone, old, with string
+		same            bool
+	}{
+		{"example.org", "", "", true},
+		{"example.org", "pypi.org *.pypi.org:443/tcp", "*.pypi.org:443/tcp pypi.org", true},
+		{"example.net", "", "", false},
+		{"example.org", "allow example.org", "allow www.example.org", false},
+	} {
+		h, _ := newHandler(t, "egress "+tt.zone+" {"+strings.Replace(somePolicies, tt.old, tt.with, 1)+"}")
+		if same := h.PolicyOf(guest("vm1", "red")).Sum() == one.Sum(); same != tt.same {
+			t.Errorf("%s, %q: the sum is the same: %v", tt.zone, tt.with, same)
+		}
+	}
+	if got := fmt.Sprint(one.Networks()); got != "[{10.0.0.0/8 0 0} {198.51.100.0/24 17 53}]" {
+		t.Error(got)
+	}
+	public, private := opening.Destination{Address: netip.MustParseAddr("192.0.2.1")}, opening.Destination{Address: netip.MustParseAddr("10.1.2.3")}
+	for name, want := range map[string]bool{"example.org.": true, "pypi.org.": false} { // pypi.org is in no zone of the directive
+		if got := one.Allows(name, public); got != want || one.Allows(name, private) {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+type northboundPort []*policy.Policy
+
+func (northboundPort) Routers() string            { return "" }
+func (northboundPort) Groups() string             { return "" }
+func (northboundPort) ExternalID(string) string   { return "" }
+func (p northboundPort) Egress() []*policy.Policy { return p }
+
+// Northbound policies add to the Corefile's only with `northbound on`.
+func TestNorthbound(t *testing.T) {
+	rules := func(text string) *policy.Policy {
+		return policy.ParseText(text, func(string, error) {})
+	}
+	of := func(port string, texts ...string) *origin.Origin {
+		o := guest(port, "")
+		var all northboundPort
+		for _, text := range texts {
+			all = append(all, rules(text))
+		}
+		o.Attributes = all
+		return o
+	}
+	public := opening.Destination{Address: netip.MustParseAddr("192.0.2.1")}
+	for _, tt := range []struct {
+		what, property string
+		of             *origin.Origin
+		name           string
+		asked          bool
+		// open: the policy allows an address. policy is the metric's label, "" for none.
+		open   bool
+		policy string
+	}{
+		{"allowed", "northbound on", of("vm9", "a.test"), "a.test.", true, true, northboundName},
+		{"not allowed", "northbound on", of("vm9", "a.test"), "b.test.", false, false, northboundName},
+		{"the second", "northbound on", of("vm9", "a.test", "b.test"), "b.test.", true, true, northboundName},
+		{"in addition to the Corefile", "northbound on", of("vm1", "a.test"), "a.test.", true, true, northboundName},
+		{"by the Corefile", "northbound on", of("vm1", "a.test"), "pypi.org.", true, true, "ofpunt/port=vm1"},
+		{"by neither", "northbound on", of("vm1", "a.test"), "b.test.", false, false, "ofpunt/port=vm1"},
+		{"an empty policy", "northbound on", of("vm9", "a..b"), "a.test.", false, false, northboundName},
+		{"without a value", "northbound on", of("vm9"), "a.test.", true, false, ""},
+		{"without a row of OVN", "northbound on", guest("vm9", ""), "a.test.", true, false, ""},
+		{"widens nothing by default", "", of("vm1", "a.test"), "a.test.", false, false, "ofpunt/port=vm1"},
+		{"restricts nothing by default", "northbound off", of("vm9", "a.test"), "b.test.", true, false, ""},
+	} {
+		t.Run(tt.what, func(t *testing.T) {
+			h, u := newHandler(t, "egress {\n strict on\n"+tt.property+somePolicies+"}")
+			verdict, before := denied, 0.0
+			if tt.asked {
+				verdict = allowed
+			}
+			if tt.policy != "" {
+				before = count(t, tt.policy, verdict)
+			}
+			ctx := h.Metadata(metadata.ContextWithMetadata(origin.NewContext(t.Context(), tt.of)), request.Request{})
+			ask(t, ctx, h, new(dns.Msg).SetQuestion(tt.name, dns.TypeA))
+			if f := metadata.ValueFunc(ctx, "egress/policy"); (f != nil) != (tt.policy != "") || f != nil && f() != tt.policy {
+				t.Error("another policy in metadata")
+			}
+			if asked := len(u.asked) > 0; asked != tt.asked {
+				t.Errorf("asked: %v", asked)
+			}
+			if tt.policy != "" && count(t, tt.policy, verdict) != before+1 {
+				t.Errorf("not counted as %s of %s", verdict, tt.policy)
+			}
+			p := h.PolicyOf(tt.of)
+			if (p != nil) != (tt.policy != "") || p != h.PolicyOf(tt.of) {
+				t.Errorf("the policy is %v, and %v the next time", p, h.PolicyOf(tt.of))
+			}
+			if open := p != nil && p.Allows(tt.name, public); open != tt.open {
+				t.Errorf("open: %v", open)
+			}
+		})
+	}
+	h, _ := newHandler(t, "egress {\n northbound on"+somePolicies+"}")
+	shared := rules("a.test 192.0.2.0/24 192.0.2.0/24")
+	alone := guest("vm9", "")
+	alone.Attributes = northboundPort{shared}
+	if got := fmt.Sprint(h.PolicyOf(alone).Networks()); got != "[{192.0.2.0/24 0 0}]" {
+		t.Error(got)
+	}
+	one, other := guest("vm1", ""), guest("vm1", "")
+	one.Attributes, other.Attributes = northboundPort{shared}, northboundPort{shared}
+	if h.PolicyOf(one) != h.PolicyOf(other) {
+		t.Error("guests with the same policies do not share one")
+	}
+	if got := fmt.Sprint(h.PolicyOf(one).Networks()); got != "[{10.0.0.0/8 0 0} {198.51.100.0/24 17 53} {192.0.2.0/24 0 0}]" {
+		t.Error(got)
+	}
+	other.Attributes = northboundPort{rules("a.test 192.0.2.0/24")}
+	if h.PolicyOf(one) == h.PolicyOf(other) {
+		t.Error("the policy of another value is the same")
+	}
+	// An answer to an allowed name may have an entry's address.
+	q := &query{policies: policies{northbound: []*policy.Policy{shared}}, handler: h}
+	if !q.hasEntry(public.Address) || q.hasEntry(netip.MustParseAddr("203.0.113.1")) {
+		t.Error("addresses of entries")
+	}
+}
+
+// The explanation shows where a Northbound entry belongs.
+func TestExplainNorthbound(t *testing.T) {
+	for _, mode := range []string{"strict on", "strict off", "observe on"} {
+		h, _ := newHandler(t, "egress {\n "+mode+"\n northbound on\n}")
+		o := guest("vm9", "")
+		o.Attributes = northboundPort{policy.New(nil)}
+		question := new(dns.Msg).SetQuestion("a.test.", dns.TypeA)
+		e := explain.New()
+		ask(t, e.Context(origin.NewContext(t.Context(), o)), h, question)
+		r := e.Report()
+		e.End()
+		if mode == "observe on" {
+			ask(t, origin.NewContext(t.Context(), o), h, question)
+		} else if len(r.Findings) != 1 || !strings.Contains(r.Findings[0].Remedy, "a.test. to external_ids:dns-egress") {
+			t.Errorf("%s: %+v", mode, r)
+		}
+	}
+}
+
+// A long TTL stays in the answer, but not in the flow's idle timeout.
+func TestLongTTL(t *testing.T) {
+	h, u := newHandler(t, "egress {"+somePolicies+"}")
+	u.records = []string{"a.pypi.org. 604800 IN A 192.0.2.1"}
+	sw := &fakeSwitch{}
+	o := guest("vm1", "")
+	o.Opener = sw
+	m := ask(t, origin.NewContext(t.Context(), o), h, new(dns.Msg).SetQuestion("a.pypi.org.", dns.TypeA))
+	if m.Answer[0].Header().Ttl != 604800 || sw.asked[0].Lasts != maxTTL {
+		t.Errorf("%v is open for %v", m, sw.asked[0].Lasts)
+	}
+	if longest := maxTTL + 6*time.Hour; longest > math.MaxUint16*time.Second {
+		t.Errorf("%v with the longest grace is no idle timeout", longest)
+	}
+}
+
+// observe on counts a closed address and keeps the answer.
+func TestObservedAnswer(t *testing.T) {
+	h, u := newHandler(t, "egress {\n observe on"+somePolicies+"}")
+	u.records = []string{"a.pypi.org. 60 IN A 192.168.1.1"}
+	before := count(t, "ofpunt/port=vm1", wouldClose)
+	m := ask(t, origin.NewContext(t.Context(), guest("vm1", "")), h, new(dns.Msg).SetQuestion("a.pypi.org.", dns.TypeA))
+	if len(m.Answer) != 1 || count(t, "ofpunt/port=vm1", wouldClose) != before+1 {
+		t.Errorf("%v, %v more", m, count(t, "ofpunt/port=vm1", wouldClose)-before)
+	}
+}
+
 func TestExplain(t *testing.T) {
 	for _, tt := range []struct{ mode, name, code, note string }{
-		{"strict", "evil.example.", explain.Policy, ""},
-		{"strict", "org.", explain.Policy, ""},
-		{"strict", "a.pypi.org.", "", "policy ofpunt/port=vm1 allows the name: *.pypi.org.:443/tcp"},
-		{"observe", "evil.example.", "", "policy ofpunt/port=vm1 would deny the name with strict on"},
+		{"strict off", "evil.example.", explain.Policy, "policy ofpunt/port=vm1 opens no address for the name"},
+		{"strict on", "evil.example.", explain.Policy, ""},
+		{"strict on", "org.", explain.Policy, ""},
+		{"strict on", "a.pypi.org.", "", "policy ofpunt/port=vm1 allows the name: *.pypi.org.:443/tcp|the answer would open 192.0.2.1:443/tcp 192.0.2.2:443/tcp"},
+		{"strict names", "a.pypi.org.", "", "policy ofpunt/port=vm1 allows the name: *.pypi.org.:443/tcp"},
+		{"observe on", "a.pypi.org.", "", "policy ofpunt/port=vm1 allows the name: *.pypi.org.:443/tcp"},
+		{"observe on", "evil.example.", "", "policy ofpunt/port=vm1 would deny the name"},
 	} {
-		h, _ := newHandler(t, "egress {\n "+tt.mode+" on"+somePolicies+"}")
+		h, u := newHandler(t, "egress {\n "+tt.mode+somePolicies+"}")
+		u.records = []string{tt.name + " 60 IN A 192.0.2.1", tt.name + " 60 IN A 192.0.2.2"}
 		e := explain.New()
 		before := count(t, "ofpunt/port=vm1", denied) + count(t, "ofpunt/port=vm1", allowed) + count(t, "ofpunt/port=vm1", wouldDeny)
 		ask(t, e.Context(origin.NewContext(t.Context(), guest("vm1", "red"))), h, new(dns.Msg).SetQuestion(tt.name, dns.TypeA))
@@ -304,7 +612,6 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// BenchmarkServeDNS has a guest without a policy, and one with two.
 func BenchmarkServeDNS(b *testing.B) {
 	for _, tt := range []struct{ port, name string }{{"vm2", "pypi.org."}, {"vm1", "pypi.org."}} {
 		b.Run(tt.port, func(b *testing.B) {
@@ -319,5 +626,34 @@ func BenchmarkServeDNS(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// Names are remembered if an entry can match them.
+func TestLearned(t *testing.T) {
+	h, _ := newHandler(t, "egress {\n observe on"+somePolicies+"}")
+	observers.open(h)
+	defer observers.close(h)
+	for _, name := range []string{"pypi.org.", "evil.example.", "EVIL.example.", `a\.b.example.`, "api.example."} {
+		ask(t, origin.NewContext(t.Context(), guest("vm1", "blue")), h, new(dns.Msg).SetQuestion(name, dns.TypeA))
+	}
+	for i := range maxLearned + 5 {
+		ask(t, origin.NewContext(t.Context(), guest("", "red")), h, new(dns.Msg).SetQuestion(fmt.Sprintf("%d.example.", i), dns.TypeA))
+	}
+	all, err := observers.answer(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all.(*api.LearnedPolicies).Policies {
+		switch p.Policy {
+		case "ofpunt/port vm1":
+			if got := fmt.Sprint(p.Names, p.More, p.Allow); got != "[{api.example. 1} {evil.example. 2}] true [pypi.org. *.pypi.org.:443/tcp ports.pypi.org.:8443 10.0.0.0/8 198.51.100.0/24:53/udp]" {
+				t.Error(got)
+			}
+		case "ofpunt/switch red":
+			if len(p.Names) != maxLearned || !p.More {
+				t.Errorf("%d names, more: %v", len(p.Names), p.More)
+			}
+		}
 	}
 }

@@ -8,6 +8,6 @@ var (
 	series = metricset.New(name)
 
 	verdicts = series.Counter("verdicts_total",
-		"Queries of guests that have a policy, by the policy and the verdict: allowed, denied (strict on), would-deny (observe on: the name is not allowed); and answers: would-close (observe on: an address would not be opened).", "server", "view", "policy", "verdict")
+		"Queries of guests that have a policy, by the policy and the verdict: allowed, not-allowed (answered, but opens nothing), denied (strict), would-deny (observe on); and answers: closed (an address is not opened), failed (SERVFAIL, as the switch has not opened the addresses), would-close (observe on).", "server", "view", "policy", "verdict")
 	linesDropped = series.Counter("log_lines_dropped_total", "Lines of the log that were over its rate.").WithLabelValues()
 )

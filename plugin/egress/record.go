@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"strings"
 
 	"github.com/coredns/coredns/plugin/metadata"
 	"github.com/coredns/coredns/plugin/metrics"
@@ -13,21 +14,25 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/puntdns/puntdns/internal/explain"
+	"github.com/puntdns/puntdns/internal/opening"
 	"github.com/puntdns/puntdns/internal/origin"
-	"github.com/puntdns/puntdns/plugin/egress/policy"
+	"github.com/puntdns/puntdns/internal/policy"
 )
 
 // Values of the label verdict, and of metadata.
 const (
 	allowed    = "allowed"
-	denied     = "denied"      // with strict on
-	wouldDeny  = "would-deny"  // with observe on: a name that is not allowed
-	wouldClose = "would-close" // with observe on: an answer with an address that would not be opened
+	denied     = "denied"      // by strict on or names
+	closed     = "closed"      // an address of the answer is not opened
+	failed     = "failed"      // SERVFAIL: the switch has not opened the addresses
+	wouldDeny  = "would-deny"  // observe on: the name is not allowed
+	wouldClose = "would-close" // observe on: an address would not be opened
+	notAllowed = "not-allowed" // the name is answered, but opens nothing
 )
 
 func (q *query) recordAllowed(d *decision) {
 	if x := explain.Of(q.ctx); x != nil {
-		x.Notef("policy %s allows the name: %s", d.policy.name, d.entry)
+		x.Notef("policy %s allows the name: %s", d.policy.name, joined(d.entries))
 	}
 	q.count(d.policy, allowed)
 }
@@ -43,23 +48,59 @@ func (q *query) recordDenied(d *decision) {
 	}
 }
 
-func (q *query) recordWouldDeny(d *decision) {
-	if x := explain.Of(q.ctx); x != nil {
-		x.Notef("policy %s would deny the name with strict on", d.policy.name)
+// recordNotAllowed is for an answered name.
+func (q *query) recordNotAllowed(d *decision) {
+	verdict, what := notAllowed, "opens no address for"
+	if q.handler.observe {
+		verdict, what = wouldDeny, "would deny"
 	}
-	q.count(d.policy, wouldDeny)
-	q.log(d.policy, wouldDeny, "would deny", "")
+	if x := explain.Of(q.ctx); x != nil {
+		x.Notef("policy %s %s the name", d.policy.name, what)
+		if t := q.state.QType(); !q.handler.observe && (t == dns.TypeA || t == dns.TypeAAAA) {
+			q.explainNotAllowed(x, d)
+		}
+	}
+	if q.handler.observe && explain.Of(q.ctx) == nil && d.policy.names != nil {
+		d.policy.names.add(q.state.Name())
+	}
+	q.count(d.policy, verdict)
+	q.log(d.policy, verdict, what, "")
 }
 
-func (q *query) recordWouldClose(p *guestPolicy, a netip.Addr) {
-	if x := explain.Of(q.ctx); x != nil {
-		x.Notef("policy %s would not open the address %s of the answer", p.name, a)
+// recordClosed is for an address that an allowed name does not open.
+func (q *query) recordClosed(p *guestPolicy, a netip.Addr) {
+	verdict, what := closed, "does not open"
+	if q.handler.observe {
+		verdict, what = wouldClose, "would not open"
 	}
-	q.count(p, wouldClose)
-	q.log(p, wouldClose, "would not open "+a.String()+" for", a.String())
+	if x := explain.Of(q.ctx); x != nil {
+		x.Notef("policy %s %s the address %s of the answer", p.name, what, a)
+	}
+	q.count(p, verdict)
+	q.log(p, verdict, what+" "+a.String()+" for", a.String())
 }
 
-// count counts a verdict and sets metadata. A query that an operator explains is not counted.
+func (q *query) recordFailed(p *guestPolicy, err error) {
+	q.count(p, failed)
+	q.log(p, failed, fmt.Sprintf("has no open address (%v) for", err), "")
+}
+
+func (q *query) recordOpened(to []opening.Destination) {
+	if l, ok := q.ctx.Value(labelsKey{}).(*labels); ok {
+		l.opened = to
+	}
+}
+
+// joined returns entries or destinations in the syntax of a Corefile.
+func joined[T fmt.Stringer](all []T) string {
+	texts := make([]string, len(all))
+	for i, e := range all {
+		texts[i] = e.String()
+	}
+	return strings.Join(texts, " ")
+}
+
+// count does not count a query that an operator explains.
 func (q *query) count(p *guestPolicy, verdict string) {
 	if explain.Of(q.ctx) == nil {
 		verdicts.WithLabelValues(metrics.WithServer(q.ctx), metrics.WithView(q.ctx), p.name, verdict).Inc()
@@ -69,7 +110,7 @@ func (q *query) count(p *guestPolicy, verdict string) {
 	}
 }
 
-// log logs what a policy does or would do about a name, unless it was logged for this guest, name and address before.
+// log logs a verdict once per guest, name and address.
 func (q *query) log(p *guestPolicy, verdict, what, address string) {
 	o := q.origin
 	if explain.Of(q.ctx) != nil || !p.lines.isNew(o, verdict, q.state.Name(), address) {
@@ -82,7 +123,6 @@ func (q *query) log(p *guestPolicy, verdict, what, address string) {
 	log.Infof("policy %s %s name %s type %s from port %q network %q", p.name, what, q.state.Name(), dns.Type(q.state.QType()), o.Port, network)
 }
 
-// explain adds the finding about a name that is denied.
 func (q *query) explain(x *explain.Step, d *decision) {
 	said := "does not exist"
 	if d.verdict == policy.Above {
@@ -91,25 +131,52 @@ func (q *query) explain(x *explain.Step, d *decision) {
 	x.Find(explain.Finding{
 		Code:   explain.Policy,
 		Text:   fmt.Sprintf("an egress policy decides: %s (%s) does not allow %s, and no other policy of the guest does. So the plugin egress says that it %s, and no server is asked", d.policy.name, d.policy.at, q.state.Name(), said),
-		Remedy: fmt.Sprintf("if the guest is to have the name, add `allow %s` to the policy at %s", q.state.Name(), d.policy.at),
+		Remedy: "if the guest is to have the name, " + d.policy.toAllow(q.state.Name()),
 	})
 }
 
-// labels are the metadata of a query. answer is the policy that has denied the name.
-type labels struct{ policy, verdict, answer string }
+func (q *query) explainNotAllowed(x *explain.Step, d *decision) {
+	x.Find(explain.Finding{
+		Code:   explain.Policy,
+		Text:   fmt.Sprintf("an egress policy decides: %s (%s) does not allow %s, and no other policy of the guest does. The guest gets the answer, but the switch does not open its addresses", d.policy.name, d.policy.at, q.state.Name()),
+		Remedy: "if the guest is to reach the name, " + d.policy.toAllow(q.state.Name()),
+	})
+}
+
+func (p *guestPolicy) toAllow(name string) string {
+	if p.rules == nil {
+		return fmt.Sprintf("add %s to %s of its port, of its switch or of a port group that it is in", name, northboundName)
+	}
+	return fmt.Sprintf("add `allow %s` to the policy at %s", name, p.at)
+}
+
+// labels are the metadata of a query. answer is the policy that denied the name.
+type labels struct {
+	policy, verdict, answer string
+	opened                  []opening.Destination
+}
+
+const mostOpened = 16
+
+func (l *labels) openedText() string {
+	if more := len(l.opened) - mostOpened; more > 0 {
+		return fmt.Sprintf("%s and %d more", joined(l.opened[:mostOpened]), more)
+	}
+	return joined(l.opened)
+}
 
 type labelsKey struct{}
 
-// Metadata implements metadata.Provider: the policy, the verdict, and the policy that has denied the name. Each is empty for
-// none.
+// Metadata implements metadata.Provider. Labels are empty for none.
 func (h *Handler) Metadata(ctx context.Context, _ request.Request) context.Context {
 	o, punted := origin.FromContext(ctx)
-	if !punted || h.index.Find(o) < 0 {
+	if !punted || h.index.Find(o) < 0 && len(h.northboundOf(o)) == 0 {
 		return ctx
 	}
 	l := new(labels)
 	metadata.SetValueFunc(ctx, name+"/policy", func() string { return l.policy })
 	metadata.SetValueFunc(ctx, name+"/verdict", func() string { return l.verdict })
 	metadata.SetValueFunc(ctx, name+"/answer", func() string { return l.answer })
+	metadata.SetValueFunc(ctx, name+"/opened", l.openedText)
 	return context.WithValue(ctx, labelsKey{}, l)
 }

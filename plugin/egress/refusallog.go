@@ -15,20 +15,20 @@ import (
 var log = clog.NewWithPlugin(name)
 
 const (
-	// logRate is how many lines a policy logs in a second, and at once.
+	// Lines of a policy per second, and at once.
 	logRate = 5
-	// logMemory is how many lines of a policy are remembered at least, and half of how many at most.
+	// A policy remembers up to twice as many refusals.
 	logMemory = 2048
 )
 
-// refusalLog decides which refusals of a policy are logged: each once for a guest and a name, and only so many in a second. A
-// guest chooses its names, so the memory is bounded: a refusal that was forgotten is logged again.
+// refusalLog decides which refusals of a policy are logged: each guest and name once, at logRate. Guests choose names,
+// so memory is bounded, and a forgotten refusal is logged again.
 type refusalLog struct {
 	limit *rate.Limiter
 	seed  maphash.Seed
 
 	mu sync.Mutex
-	// recent and older are hashes of refusals that were logged or came again; guarded by mu.
+	// recent and older are hashes, guarded by mu.
 	recent, older map[uint64]struct{}
 }
 
@@ -36,7 +36,7 @@ func newRefusalLog() *refusalLog {
 	return &refusalLog{limit: rate.NewLimiter(logRate, logRate), seed: maphash.MakeSeed(), recent: map[uint64]struct{}{}}
 }
 
-// isNew reports whether a refusal has to be logged. It counts a new refusal that is over the rate.
+// isNew reports whether to log a refusal, and counts one over the rate.
 func (l *refusalLog) isNew(o *origin.Origin, verdict, qname, address string) bool {
 	key := l.hash(o, verdict, qname, address)
 	l.mu.Lock()
@@ -56,7 +56,7 @@ func (l *refusalLog) isNew(o *origin.Origin, verdict, qname, address string) boo
 	return !known
 }
 
-// hash identifies a refusal. The seed is random, so that no guest can choose a name that hides another name.
+// The seed is random, so that no name can hide another.
 func (l *refusalLog) hash(o *origin.Origin, verdict, qname, address string) uint64 {
 	return maphash.Comparable(l.seed, struct {
 		bridge, port, verdict, qname, address string

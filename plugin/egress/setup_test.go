@@ -14,7 +14,7 @@ import (
 )
 
 func TestSetup(t *testing.T) {
-	// Where another package refuses, err has what the error names.
+	// Where another package refuses, err is in its error.
 	const (
 		own   = "in testdata/messages.golden"
 		allow = " policy ofpunt/port vm1 {\n allow pypi.org\n }\n"
@@ -22,14 +22,25 @@ func TestSetup(t *testing.T) {
 	refusals := ""
 	for _, tt := range []struct{ input, err string }{
 		{"egress {\n strict on\n" + allow + "}", ""},
+		{"egress {\n strict names\n" + allow + "}", ""},
 		{"egress {\n observe on\n strict off\n" + allow + "}", ""},
 		{"egress example.org 10.0.0.0/8 {\n observe on\n policy ofpunt/switch red {\n allow pypi.org\n allow *.pypi.org:443/tcp 192.0.2.0/24\n }\n" + allow + "}", ""},
-		{"egress {\n" + allow + "}", own},
-		{"egress {\n strict off\n" + allow + "}", own},
-		{"egress {\n observe off\n" + allow + "}", own},
+		{"egress {\n" + allow + "}", ""},
+		{"egress {\n strict off\n observe off\n floor 30s\n grace 1h\n bit 7\n max_addresses 100 65536\n" + allow + "}", ""},
+		{"egress {\n closed 203.0.113.0/24 2001:db8::1\n" + allow + "}", ""},
+		{"egress {\n closed pypi.org\n" + allow + "}", own},
+		{"egress {\n closed 203.0.113.1:443\n" + allow + "}", own},
+		{"egress {\n closed\n" + allow + "}", own},
+		{"egress {\n northbound on\n}", ""},
+		{"egress {\n northbound off\n}", own},
+		{"egress {\n bit 0\n" + allow + "}", own},
+		{"egress {\n max_addresses 99\n" + allow + "}", own},
+		{"egress {\n max_addresses 100 65537\n" + allow + "}", own},
+		{"egress {\n floor 7h\n" + allow + "}", own},
+		{"egress {\n grace 1500ms\n" + allow + "}", own},
 		{"egress {\n strict on\n observe on\n" + allow + "}", own},
 		{"egress {\n strict on\n}", own},
-		{"egress {\n strict\n" + allow + "}", `:2 .* strict: \[\]: .*on or off`},
+		{"egress {\n strict\n" + allow + "}", `:2 .* strict: \[\]: .*on or names or off`},
 		{"egress {\n observe perhaps\n" + allow + "}", `:2 .* observe: "perhaps": .*on or off`},
 		{"egress a..b {\n strict on\n" + allow + "}", `:1 .*"a\.\.b"`},
 		{"egress {\n strict on\n policy ofpunt/port vm1 {\n }\n}", own},
@@ -39,7 +50,7 @@ func TestSetup(t *testing.T) {
 		{"egress {\n strict on\n policy ofpunt/client-mac 02:00:00:00:00:01 {\n allow pypi.org\n }\n}", `:3 .* policy: "ofpunt/client-mac"`},
 		{"egress {\n strict on\n policy port vm1 {\n allow pypi.org\n }\n}", `:3 .* policy: "port"`},
 		{"egress {\n strict on\n" + allow + allow + "}", own},
-		{"egress {\n strict on\n allow pypi.org\n}", `:3 .*"allow".*\[observe policy strict]`},
+		{"egress {\n strict on\n allow pypi.org\n}", `:3 .*"allow".*\[bit closed floor grace max_addresses northbound observe policy strict]`},
 	} {
 		c := caddy.NewTestController("dns", tt.input)
 		c.ServerBlockKeys = []string{"."}
@@ -55,7 +66,7 @@ func TestSetup(t *testing.T) {
 	golden.Check(t, refusals)
 }
 
-// Each refusal of a guest is logged once, and a guest that floods costs neither memory nor the log.
+// A guest's refusal is logged once. A flood costs neither memory nor log.
 func TestRefusalLog(t *testing.T) {
 	l := newRefusalLog()
 	vm1, vm2 := guest("vm1", "red"), guest("vm2", "red")

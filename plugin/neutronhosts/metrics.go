@@ -10,7 +10,6 @@ import (
 var answers = series.Counter("answers_total",
 	"Answers by what gave them: port (a name in a file), zone (the domain's SOA and NS records and the address of its server), nodata (the name without the type), nxdomain.", "server", "view", "answer")
 
-// Metrics of the folders, read at each scrape.
 var (
 	series = metricset.New(name)
 

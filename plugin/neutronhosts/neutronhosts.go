@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package neutronhosts is a CoreDNS plugin that answers with the names that Neutron's DHCP agent writes for dnsmasq, each
-// guest with the names of its own network. The guest comes with the context (package origin), the names
-// come from snapshots (package addnhosts). The plugin has no other state.
+// Package neutronhosts is a CoreDNS plugin that answers each guest with the names that Neutron's DHCP agent
+// writes for the guest's network. Package origin identifies the guest, package addnhosts has the names.
 //
 //	query ─► network of the asker ─► lookup ─► authority.Policy.Answer ─┬─► reply
 //	                                                                    └─► the next plugin
 //
-// Servers handle queries on their goroutines, without a lock.
+// Queries run on the goroutines of their servers, without a lock.
 package neutronhosts
 
 import (
@@ -36,12 +35,10 @@ var (
 type Handler struct {
 	Next  plugin.Handler
 	Zones []string
-	// Policy has the domain of networks whose files have no domain.
+	// Policy has the domain for files without one.
 	authority.Policy
 
-	// path is the folder of the files.
-	path string
-	// directive is the text of the Corefile.
+	path      string
 	directive *corefile.Directive
 	// source is set by open.
 	source *addnhosts.Source
@@ -65,8 +62,7 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	n, read := h.network(o)
 	switch {
 	case !read:
-		// The network may have the name: the next plugin would disclose it to other servers, and cache their
-		// answer.
+		// The next plugin might disclose and cache a network's name.
 		return dns.RcodeServerFailure, nil
 	case n == nil:
 		return plugin.NextOrFailure(name, h.Next, ctx, w, r)
@@ -78,9 +74,8 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	})
 }
 
-// network returns the asker's network, nil if the network is unknown or has no files. It reports false while the files
-// have not been read. If no database of OVN knows the guest, Origin.Switch is the UUID that Neutron's agent
-// has set in the local database.
+// network returns nil without files, false while unread. Without OVN, Origin.Switch is the UUID of Neutron's
+// agent in the local database.
 func (h *Handler) network(o *origin.Origin) (n *addnhosts.Network, read bool) {
 	s := h.source.Snapshot()
 	if s == nil {
@@ -92,7 +87,6 @@ func (h *Handler) network(o *origin.Origin) (n *addnhosts.Network, read bool) {
 	return s.Network(o.Switch)
 }
 
-// domainOf returns the asker's domain, or empty.
 func (h *Handler) domainOf(n *addnhosts.Network) string {
 	if n.Domain != "" {
 		return n.Domain
@@ -100,8 +94,8 @@ func (h *Handler) domainOf(n *addnhosts.Network) string {
 	return h.Domain
 }
 
-// Answers reports whether the handler would answer a query of o for a name: it has the name, or denies it. The name is
-// fully qualified and in lower case. The punt server calls Answers for queries that it drops under load.
+// Answers reports whether the handler would answer or deny a lower-case FQDN. The punt server calls it for
+// queries that it drops under load.
 func (h *Handler) Answers(o *origin.Origin, qname string) bool {
 	if plugin.Zones(h.Zones).Matches(qname) == "" || qname == "." {
 		return false
@@ -114,11 +108,10 @@ func (h *Handler) Answers(o *origin.Origin, qname string) bool {
 	return found || !h.Fall.Through(qname)
 }
 
-// OVNOwned reports false: the files have no rows that OVN owns.
+// OVNOwned reports false: the files have no rows of OVN.
 func (*Handler) OVNOwned(*origin.Origin, string) bool { return false }
 
-// Ready implements ready.Readiness. It reports on all handlers of the process: the plugin ready asks only one handler of
-// each plugin name.
+// Ready reports on all handlers: plugin ready asks only one handler of each plugin name.
 func (h *Handler) Ready() bool { return len(h.NotReady()) == 0 }
 
 // NotReady implements ready.Explainer.
@@ -131,7 +124,6 @@ func (*Handler) NotReady() (reasons []string) {
 		if s.Snapshot() == nil {
 			reasons = append(reasons, fmt.Sprintf("%s is being read", s.Dir()))
 		}
-		// There may be one for each network.
 		problems := s.Problems()
 		reasons = append(reasons, problems[:min(maxReasons, len(problems))]...)
 		if more := len(problems) - maxReasons; more > 0 {
@@ -141,11 +133,10 @@ func (*Handler) NotReady() (reasons []string) {
 	return reasons
 }
 
-// maxReasons bounds the reasons of one folder.
+// maxReasons is for each folder.
 const maxReasons = 3
 
-// Metadata implements metadata.Provider. The label neutronhosts/answer is the source of the answer: "port", "zone", or
-// empty for none.
+// Metadata implements metadata.Provider. The label neutronhosts/answer is "port", "zone", or empty.
 func (*Handler) Metadata(ctx context.Context, _ request.Request) context.Context {
 	return self.Metadata(ctx)
 }

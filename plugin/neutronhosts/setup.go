@@ -21,7 +21,7 @@ func init() { plugin.Register(name, setup) }
 // defaultPath is dhcp_confs of Neutron (neutron/conf/agent/dhcp.py).
 const defaultPath = "/var/lib/neutron/dhcp"
 
-// setup only parses; OnStartup reads the files. internal/lifecycle/reload.go shows the order of the callbacks.
+// setup only parses; OnStartup reads the files, in the order of internal/lifecycle/reload.go.
 func setup(c *caddy.Controller) error {
 	h, err := parse(c)
 	if err != nil {
@@ -42,7 +42,6 @@ func setup(c *caddy.Controller) error {
 	return nil
 }
 
-// open reads and follows the files, or shares an open source.
 func (h *Handler) open() {
 	h.source = addnhosts.Acquire(h.path, log)
 	h.release = sync.OnceFunc(h.source.Release)
@@ -56,8 +55,7 @@ func (h *Handler) close() error {
 	return nil
 }
 
-// warn logs a warning about plugins that no query reaches behind this one. has reports whether the server block has a
-// directive.
+// warn warns of plugins that no query reaches behind this one. has reports whether the block has a directive.
 func (h *Handler) warn(has func(directive string) bool) {
 	if !has("ofpunt") {
 		log.Warningf("%s - %s: without ofpunt in the block nobody's network is known, and it answers nothing", h.directive.At, h.directive)
@@ -68,9 +66,8 @@ func (h *Handler) warn(has func(directive string) bool) {
 	}
 }
 
-// Check returns the errors and logs the warnings that a start would have for the directive of one server block, without
-// reading files. It also warns of a path that is no folder. has reports whether the block has another
-// directive.
+// Check returns a start's errors for one server block, without reading files. It also warns of a path that is
+// no folder. has reports whether the block has a directive.
 func Check(c *caddy.Controller, has func(directive string) bool) error {
 	h, err := parse(c)
 	if err != nil {

@@ -4,15 +4,14 @@ package ovnforward
 
 import "github.com/miekg/dns"
 
-// errorAnnotator adds the reason to a SERVFAIL (RFC 8914). It is the writer of a query for a zone, above *cache*,
-// so that it recognizes a stored failure.
+// errorAnnotator adds the reason to a SERVFAIL (RFC 8914). It is above *cache*, to recognize a cached
+// failure.
 type errorAnnotator struct {
 	dns.ResponseWriter
 	query     *dns.Msg
 	forwarder *forwarder
 }
 
-// WriteMsg implements dns.ResponseWriter.
 func (e *errorAnnotator) WriteMsg(m *dns.Msg) error {
 	asked := e.query.IsEdns0()
 	if m.Rcode != dns.RcodeServerFailure || asked == nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/coredns/coredns/request"
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/internal/explain"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
@@ -23,12 +24,12 @@ import (
 )
 
 const (
-	// readTimeout bounds the time for a connection to a server, and again for its answer.
+	// readTimeout is for a connection, and again for the answer.
 	readTimeout = 2 * time.Second
-	// lastAttempt is the default of Handler.lastAttempt. The last attempt ends before the punt server answers by
-	// itself, at 4.5 s.
+	// lastAttempt is the default of Handler.lastAttempt. The last attempt ends before the punt server answers
+	// by itself, at 4.5 s.
 	lastAttempt = 2200 * time.Millisecond
-	// rounds is the number of attempts per server. The first round skips servers that are down.
+	// rounds: the first skips servers that are down.
 	rounds = 2
 )
 
@@ -36,7 +37,6 @@ const (
 type forwarder struct {
 	handler *Handler
 	zone    *ovn.Forward
-	// outcome is what has become of the query.
 	outcome atomic.Uint32
 }
 
@@ -47,10 +47,9 @@ const (
 	failed          // no server has answered
 )
 
-// Name implements plugin.Handler.
 func (*forwarder) Name() string { return Name }
 
-// ServeDNS implements plugin.Handler. If no server answers, the next plugin is not called.
+// ServeDNS does not call the next plugin if no server answers.
 func (f *forwarder) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 	if isRepeated(ctx) {
 		return f.handler.breakLoop(ctx, f.zone, w, r)
@@ -58,7 +57,7 @@ func (f *forwarder) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.M
 	state := request.Request{W: w, Req: withoutOptions(r)}
 	m, outcome := f.ask(ctx, &state)
 	if x := explain.Of(ctx); x != nil {
-		f.explain(x, m != nil, outcome) // and it is not counted
+		f.explain(x, m != nil, outcome) // not counted
 	} else {
 		count(ctx, outcome)
 	}
@@ -73,25 +72,24 @@ func (f *forwarder) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.M
 	return dns.RcodeSuccess, nil
 }
 
-// explain shows the servers of the zone and the outcome.
 func (f *forwarder) explain(x *explain.Step, answered bool, outcome string) {
 	x.Notef("zone %s of %s: %v: %s", f.zone.Zone, f.zone.NamedBy, f.servers(), outcome)
 	if answered {
 		return
 	}
-	finding := explain.Finding{Code: explain.Upstream, Text: fmt.Sprintf("zone %s, named by %s, is forwarded to %v, and none of these servers answers", f.zone.Zone, f.zone.NamedBy, f.servers())}
+	finding := explain.Finding{Code: api.CodeUpstream, Text: fmt.Sprintf("zone %s, named by %s, is forwarded to %v, and none of these servers answers", f.zone.Zone, f.zone.NamedBy, f.servers())}
 	if finding.Remedy = "see whether a DNS server runs there and this node reaches it: it is this node that asks, not the guest"; outcome == outcomeRefused {
 		finding.Text = fmt.Sprintf("zone %s, named by %s, is forwarded to %v, and this node may ask none of these servers%s", f.zone.Zone, f.zone.NamedBy, f.servers(), f.whyRefused())
 		finding.Remedy = "name a server that the node may ask for tenants, or permit this one by `allow` or `ports` in ovnforward"
 	}
 	for _, server := range f.servers() {
-		// The zone is a tenant's: root pastes the line, and dig takes what begins with - or @ for an option.
+		// The zone is a tenant's: root pastes the line, and dig takes a leading - or @ for an option.
 		finding.Commands = append(finding.Commands, fmt.Sprintf("dig @%s -p %d -q %s", server.Addr(), server.Port(), shell.Word(f.zone.Zone)))
 	}
 	x.Find(finding)
 }
 
-// whyRefused returns why the first refused server is refused.
+// whyRefused is about the first refused server.
 func (f *forwarder) whyRefused() string {
 	if f.zone.Rank >= f.handler.maxZones {
 		return ": " + explanations[reasonZones]
@@ -104,7 +102,7 @@ func (f *forwarder) whyRefused() string {
 	return ""
 }
 
-// ask asks the servers in their order until one answers. The message is nil if none does.
+// ask returns nil if no server answers.
 func (f *forwarder) ask(ctx context.Context, state *request.Request) (m *dns.Msg, outcome string) {
 	begun := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, f.handler.lastAttempt+readTimeout)
@@ -116,7 +114,7 @@ func (f *forwarder) ask(ctx context.Context, state *request.Request) (m *dns.Msg
 				return nil, outcomeUnreachable
 			}
 			if f.handler.refuses(server) != permitted {
-				continue // an address of the node may be new
+				continue // the node may have a new address
 			}
 			u := f.handler.pool.acquire(server)
 			if u == nil {
@@ -142,7 +140,6 @@ func (f *forwarder) ask(ctx context.Context, state *request.Request) (m *dns.Msg
 	return nil, outcome
 }
 
-// explainAttempt shows the outcome of one attempt.
 func explainAttempt(ctx context.Context, server netip.AddrPort, err error) {
 	if x := explain.Of(ctx); x != nil && err != nil {
 		x.Notef("asked %s: %v", server, err)
@@ -151,10 +148,9 @@ func explainAttempt(ctx context.Context, server netip.AddrPort, err error) {
 	}
 }
 
-// servers returns the servers of the zone within the limits.
 func (f *forwarder) servers() []netip.AddrPort { return f.handler.serversOf(f.zone) }
 
-// serversOf returns the servers of a zone within the limits, none for a zone beyond the limit.
+// serversOf applies the limits.
 func (h *Handler) serversOf(z *ovn.Forward) []netip.AddrPort {
 	if z.Rank >= h.maxZones {
 		return nil
@@ -162,15 +158,14 @@ func (h *Handler) serversOf(z *ovn.Forward) []netip.AddrPort {
 	return z.Servers[:min(len(z.Servers), h.maxServers)]
 }
 
-// refuses returns why a server may not be asked now.
 func (h *Handler) refuses(server netip.AddrPort) reason {
 	return h.policy.refuses(server, h.node.addresses())
 }
 
 var errOtherQuestion = errors.New("the answer is to another question")
 
-// exchange asks the server once. It repeats a truncated UDP query over TCP: the guest's own TCP may go to another
-// server, as in hijack mode, and *cache* does not store a truncated answer.
+// exchange repeats a truncated UDP query over TCP: the guest's TCP may go to another server, as in hijack
+// mode, and *cache* does not store truncated answers.
 func (u *upstream) exchange(ctx context.Context, state *request.Request) (*dns.Msg, error) {
 	m, err := u.connect(ctx, state, proxy.Options{})
 	if err != nil {
@@ -185,8 +180,7 @@ func (u *upstream) exchange(ctx context.Context, state *request.Request) (*dns.M
 	return m, nil
 }
 
-// connect asks the server once, over one protocol. Package proxy bounds the time for the answer by readTimeout,
-// but the time for a TCP connection only by 30 s and the context.
+// connect also limits TCP connects, for which package proxy takes up to 30 s.
 func (u *upstream) connect(ctx context.Context, state *request.Request, o proxy.Options) (*dns.Msg, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -194,7 +188,7 @@ func (u *upstream) connect(ctx context.Context, state *request.Request, o proxy.
 		m, _, _, err := u.proxy.Connect(ctx, *state, o)
 		switch {
 		case errors.Is(err, proxy.ErrCachedClosed):
-			continue // the connection was closed before; there is a bounded number of them
+			continue // closed before; there is a bounded number
 		case err != nil:
 			return nil, err
 		case !state.Match(m):
@@ -204,8 +198,7 @@ func (u *upstream) connect(ctx context.Context, state *request.Request, o proxy.
 	}
 }
 
-// withoutOptions returns r without EDNS options. Options that *rewrite* has added are for the operator's
-// resolvers, not for the servers of a network.
+// withoutOptions removes EDNS options: those of *rewrite* are for the operator's resolvers.
 func withoutOptions(r *dns.Msg) *dns.Msg {
 	m := *r
 	m.Extra = nil

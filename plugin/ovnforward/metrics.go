@@ -25,10 +25,9 @@ const (
 	outcomeRefused     = "refused"
 	outcomeLimit       = "limit"
 	outcomeLoop        = "loop"
-	outcomeOther       = "other" // a rcode that has no name
+	outcomeOther       = "other" // an rcode without a name
 )
 
-// outcomeOf returns the label outcome of an answer.
 func outcomeOf(m *dns.Msg) string {
 	if text, ok := dns.RcodeToString[m.Rcode]; ok {
 		return text
@@ -40,7 +39,7 @@ func count(ctx context.Context, outcome string) {
 	requests.WithLabelValues(metrics.WithServer(ctx), metrics.WithView(ctx), outcome).Inc()
 }
 
-// Gauges of all Handlers of the process, computed at each scrape.
+// Gauges of all Handlers, computed at each scrape.
 var (
 	series = metricset.New(Name)
 
@@ -48,7 +47,7 @@ var (
 	refusedServers = series.ScrapedGauge("refused_servers", "Servers that networks name and that are not asked, by the reason; zones and servers are those over max_zones and max_servers.", "reason")
 )
 
-// handlers are the open Handlers, guarded by handlersMu.
+// handlers are open; handlersMu guards them.
 var (
 	handlersMu sync.Mutex
 	handlers   = map[*Handler]struct{}{}

@@ -11,22 +11,20 @@ import (
 	"time"
 )
 
-// node has the addresses of the node's interfaces and their connected networks. It is immutable.
+// node has the node's addresses and connected networks. It is immutable.
 type node struct {
 	own      map[netip.Addr]struct{}
 	networks []netip.Prefix
-	// isRouted reports whether the kernel would deliver a packet to an address locally. May be nil.
+	// isRouted reports local delivery by a route. May be nil.
 	isRouted func(netip.Addr) bool
 }
 
-// has reports whether an address belongs to the node: to an interface, or by a route to the node itself, as with
-// `ip route add local PREFIX dev lo`.
+// has includes routes, as by `ip route add local PREFIX dev lo`.
 func (n *node) has(a netip.Addr) bool {
 	_, ok := n.own[a]
 	return ok || n.isRouted != nil && n.isRouted(a)
 }
 
-// newNode returns a node with addresses from package net.
 func newNode(addresses []net.Addr) *node {
 	n := &node{own: make(map[netip.Addr]struct{}, len(addresses))}
 	for _, address := range addresses {
@@ -41,7 +39,7 @@ func newNode(addresses []net.Addr) *node {
 		a = a.Unmap()
 		n.own[a] = struct{}{}
 		bits, size := network.Mask.Size()
-		// An address without a network: the prefix has its full length.
+		// A prefix of full length is an address without a network.
 		if bits > 0 && size == a.BitLen() && bits < size {
 			n.networks = append(n.networks, netip.PrefixFrom(a, bits).Masked())
 		}
@@ -49,11 +47,9 @@ func newNode(addresses []net.Addr) *node {
 	return n
 }
 
-// nodeAge bounds the age of the node's addresses when a server is asked. Reading them takes some microseconds, and
-// happens only while queries are forwarded.
+// nodeAge is the greatest age of the addresses. A read takes some microseconds.
 const nodeAge = time.Second
 
-// nodeReader reads the addresses of the node.
 type nodeReader struct {
 	read func() ([]net.Addr, error)
 	// route is isOwnRoute, or nil.
@@ -61,13 +57,11 @@ type nodeReader struct {
 	now   func() time.Time
 
 	last atomic.Pointer[nodeReading]
-	// mu is held during a read of the addresses.
-	mu sync.Mutex
-	// routeless is set while the kernel does not report routes.
+	mu   sync.Mutex
+	// routeless: the kernel does not report routes.
 	routeless atomic.Bool
 }
 
-// nodeReading is the result of one read.
 type nodeReading struct {
 	node *node
 	at   time.Time
@@ -78,7 +72,6 @@ func newNodeReader() *nodeReader {
 	return &nodeReader{read: net.InterfaceAddrs, route: isOwnRoute, now: time.Now}
 }
 
-// open reads the addresses for the first time.
 func (r *nodeReader) open() error {
 	r.addresses()
 	if err := r.last.Load().err; err != nil {
@@ -87,8 +80,7 @@ func (r *nodeReader) open() error {
 	return nil
 }
 
-// addresses returns the node's addresses of nodeAge ago or later, nil if there are none. A failed read keeps the
-// previous addresses.
+// addresses are at most nodeAge old, nil for none. A failed read keeps the previous ones.
 func (r *nodeReader) addresses() *node {
 	if last := r.last.Load(); last != nil && r.now().Sub(last.at) < nodeAge {
 		return last.node
@@ -116,7 +108,6 @@ func (r *nodeReader) addresses() *node {
 	return next.node
 }
 
-// report logs when reads begin to fail and when they succeed again.
 func (*nodeReader) report(last, next *nodeReading) {
 	switch {
 	case last == nil:
@@ -127,8 +118,7 @@ func (*nodeReader) report(last, next *nodeReading) {
 	}
 }
 
-// isRouted reports whether the route to an address leads to the node itself. It is true if the kernel does not
-// answer. isRouted logs when the kernel's answers end and when they return.
+// isRouted is true if the kernel does not answer.
 func (r *nodeReader) isRouted(a netip.Addr) bool {
 	own, err := r.route(a)
 	switch was := r.routeless.Swap(err != nil); {

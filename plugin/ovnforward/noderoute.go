@@ -12,12 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// isOwnRoute reports whether the route of a packet from this process to an address has the type local, broadcast,
-// anycast or multicast (rtnetlink(7)): the packet would stay on the node, or go to more than one neighbor.
-// An address without a route is not the node's own.
+// isOwnRoute reports whether the route is local, broadcast, anycast or multicast (rtnetlink(7)): a packet
+// stays on the node, or goes to several neighbors.
 //
-// It asks the kernel for the route. The table "local" is not enough: rules may put such routes into any
-// table, and some routes are for marked packets only, such as the ones of a transparent proxy.
+// The table "local" is not enough: rules may put such routes into any table, and some are for marked packets,
+// as for a transparent proxy.
 func isOwnRoute(a netip.Addr) (bool, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err != nil {
@@ -35,8 +34,7 @@ func isOwnRoute(a netip.Addr) (bool, error) {
 	return parseRoute(b[:n])
 }
 
-// routeRequest returns the request for the route to an address: a nlmsghdr, a rtmsg and one attribute
-// (netlink(7), rtnetlink(7)).
+// routeRequest returns nlmsghdr, rtmsg and one attribute (netlink(7), rtnetlink(7)).
 func routeRequest(a netip.Addr) []byte {
 	address := a.AsSlice()
 	family := byte(unix.AF_INET)
@@ -57,7 +55,6 @@ func routeRequest(a netip.Addr) []byte {
 
 var errNoRoute = errors.New("expected a route or an error from the kernel")
 
-// parseRoute returns the result of isOwnRoute from the kernel's answer.
 func parseRoute(b []byte) (bool, error) {
 	messages, err := syscall.ParseNetlinkMessage(b)
 	if err != nil || len(messages) == 0 {
@@ -69,7 +66,7 @@ func parseRoute(b []byte) (bool, error) {
 		errno := unix.Errno(-int32(binary.NativeEndian.Uint32(m.Data)))
 		switch errno {
 		case unix.ENETUNREACH, unix.EHOSTUNREACH, unix.EACCES, unix.EINVAL, unix.EOPNOTSUPP, unix.EAFNOSUPPORT:
-			// No route, one of the types unreachable, prohibit and blackhole, or no IPv6.
+			// No route, unreachable, prohibit or blackhole, or no IPv6.
 			return false, nil
 		}
 		return false, fmt.Errorf("the kernel's route: %w", errno)

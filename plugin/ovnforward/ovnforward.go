@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ovnforward is a CoreDNS plugin that forwards zones to the DNS servers that a network names in OVN. The
-// zones come with the snapshots of package ovn.
+// Package ovnforward is a CoreDNS plugin that forwards zones to the DNS servers that a network names in OVN.
+// Package ovn has the zones.
 //
 //	query ─► find: network, zone ─┬─► none ─► the next plugin
 //	                              └─► cachekey.Route ─► cache ─┬─► answer
 //	                                    │ without cache        ▼
 //	                                    └──────────────► forwarder ─► policy ─► pool ─► servers
 //
-// For each query the policy (policy.go) decides which servers may be asked, by the Corefile and by the node's
-// addresses and routes (nodeaddresses.go, noderoute.go). The pool (pool.go) has the servers in use, with
-// connections and health checks by CoreDNS's package proxy.
+// The policy (policy.go) permits servers by the Corefile and the node's addresses and routes
+// (nodeaddresses.go, noderoute.go). The pool (pool.go) has the servers in use, with connections and health
+// checks of CoreDNS's package proxy.
 //
 // # Goroutines and locks
 //
-// Servers handle queries on their goroutines. A query that is in no zone takes no lock. One goroutine of each
-// Handler follows the snapshots (review.go): it logs refused servers, and stops servers that no network
-// names any more. A server has two goroutines of package proxy, one of them only while it does not answer.
+// Queries run on the goroutines of their servers; one in no zone takes no lock. One goroutine of each Handler
+// follows snapshots (review.go): it logs refused servers, and stops unnamed ones. A server has two goroutines
+// of package proxy, one only while the server is down.
 //
 //	pool.mu         the servers in use
 //	nodeReader.mu   held during a read of the node's addresses
@@ -51,10 +51,10 @@ type Handler struct {
 
 	options
 	directive *corefile.Directive
-	// database and defaultSwitch are the settings of ovnhosts in the block.
+	// database and defaultSwitch are from ovnhosts in the block.
 	database      ovndb.Config
 	defaultSwitch ovn.SwitchRef
-	// lastAttempt is the time after the first attempt at which the last one may begin. Tests raise it.
+	// lastAttempt is when the last attempt may begin. Tests raise it.
 	lastAttempt time.Duration
 
 	// The fields below are set by open.
@@ -66,8 +66,7 @@ type Handler struct {
 	node         *nodeReader
 	pool         *pool
 	reviewer     *reviewer
-	// closeOnce undoes open.
-	closeOnce func()
+	closeOnce    func()
 }
 
 // Name implements plugin.Handler.
@@ -102,7 +101,6 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	return f.ServeDNS(ctx, w, r)
 }
 
-// find returns the network's zone for a name, nil for none.
 func (h *Handler) find(n *ovn.Network, qname string, qtype uint16) *ovn.Forward {
 	z := n.Forwards.Find(qname, qtype)
 	if z == nil || plugin.Zones(h.Zones).Matches(qname) == "" {
@@ -111,13 +109,18 @@ func (h *Handler) find(n *ovn.Network, qname string, qtype uint16) *ovn.Forward 
 	return z
 }
 
-// Forwards reports whether a network has named servers for a name in lower case. Then ovnhosts, above, does not
-// deny the name.
+// Forwards reports whether a network's servers take a lower-case name, which ovnhosts then does not deny.
 func (h *Handler) Forwards(n *ovn.Network, qname string, qtype uint16) bool {
 	return h.find(n, qname, qtype) != nil
 }
 
-// network returns the network of a guest, nil if it is not known. o is nil for a query from a socket.
+// Takes reports whether a guest's network forwards a lower-case name.
+func (h *Handler) Takes(o *origin.Origin, qname string, qtype uint16) bool {
+	n := h.network(o, h.source.Snapshot())
+	return n != nil && n.Forwards != nil && h.find(n, qname, qtype) != nil
+}
+
+// network returns nil if unknown. o is nil for a query from a socket.
 func (h *Handler) network(o *origin.Origin, s *ovn.Snapshot) *ovn.Network {
 	if o != nil {
 		return s.Network(o.Network)

@@ -373,7 +373,7 @@ func TestTellStatus(t *testing.T) {
 	r := newRig(t, "")
 	warnings := func() []api.Problem {
 		var s api.Status
-		tellStatus(t.Context(), &s)
+		addStatus(t.Context(), &s)
 		return s.Warnings
 	}
 	r.forward("red", "corp.example=10.9.9.9;other.example=192.0.2.53:99")

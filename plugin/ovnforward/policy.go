@@ -7,37 +7,32 @@ import (
 	"slices"
 )
 
-// policy decides which servers may be asked. A tenant names the servers, and the node sends the queries from its
-// own address. The tenant must not reach a server in this way that it could not reach itself. policy is
-// immutable.
+// policy permits only servers that the tenant could reach itself, as the node asks from its own address. It
+// is immutable.
 type policy struct {
 	allow, deny []netip.Prefix
-	// ports are permitted in addition to 53.
-	ports []uint16
-	// resolvers are the resolver addresses of guests.
-	resolvers []netip.Addr
+	ports       []uint16
+	resolvers   []netip.Addr
 }
 
-// reason is why a server is refused, as the label of a metric.
+// reason is why a server is refused, as a metric's label.
 type reason string
 
 // The reasons. The first that applies counts.
 const (
 	permitted       reason = ""
-	reasonUnusable  reason = "unusable"  // no unicast address, or one of a link
-	reasonResolver  reason = "resolver"  // where guests ask
+	reasonUnusable  reason = "unusable"  // not unicast, or link-local
+	reasonResolver  reason = "resolver"  // a resolver address
 	reasonDenied    reason = "denied"    // by deny
-	reasonNode      reason = "node"      // an address of the node by interface or route, and not in allow by itself
+	reasonNode      reason = "node"      // an address of the node by interface or route, and not itself in allow
 	reasonConnected reason = "connected" // in a network of the node, and not in allow as such
-	reasonSpecial   reason = "special"   // private or for special purposes, and not in allow
+	reasonSpecial   reason = "special"   // private or special-purpose, and not in allow
 	reasonPort      reason = "port"      // neither 53 nor in ports
 )
 
-// defaultPort is the port that every server may have.
 const defaultPort = 53
 
-// refuses returns why a server is refused, or permitted. A nil n refuses all servers: the node's addresses are not
-// known.
+// refuses returns a reason, or permitted. A nil n (addresses unknown) refuses all.
 func (p *policy) refuses(server netip.AddrPort, n *node) reason {
 	a := server.Addr().Unmap()
 	if r := p.refusesAddress(a, n); r != permitted {
@@ -78,7 +73,7 @@ func (p *policy) refusesAddress(a netip.Addr, n *node) reason {
 	return permitted
 }
 
-// allows reports whether a prefix of allow, of at least the given length, has an address.
+// allows takes only prefixes of at least bits.
 func (p *policy) allows(a netip.Addr, bits int) bool {
 	return slices.ContainsFunc(p.allow, func(prefix netip.Prefix) bool { return prefix.Contains(a) && prefix.Bits() >= bits })
 }
@@ -89,9 +84,9 @@ func contains(prefixes []netip.Prefix, a netip.Addr) bool {
 
 var (
 	broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
-	// translated is the prefix of IPv4 addresses behind a NAT64.
+	// translated is the NAT64 prefix.
 	translated = netip.MustParsePrefix("64:ff9b::/96")
-	// special are the networks in the registries of RFC 6890 in 2026 that are not globally reachable.
+	// special are not globally reachable by RFC 6890's registries in 2026.
 	special = prefixes(
 		"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
 		"192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15",

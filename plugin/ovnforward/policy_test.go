@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"testing"
 	"time"
+
+	"github.com/puntdns/puntdns/internal/control/api"
 )
 
 // ipNet is an address of an interface as package net has it.
@@ -96,7 +98,7 @@ func TestPolicy(t *testing.T) {
 		{"beside what is denied", "", "9.9.8.0/24", "9.9.9.9:53", permitted},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := &policy{ports: []uint16{5353}, resolvers: defaultResolvers}
+			p := &policy{ports: []uint16{5353}, resolvers: api.DefaultResolvers()}
 			if tt.allow != "" {
 				p.allow = prefixes(words(tt.allow)...)
 			}

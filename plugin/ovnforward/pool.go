@@ -13,49 +13,48 @@ import (
 )
 
 const (
-	// maxFails is the number of failed health checks in a row before a server counts as down.
+	// maxFails is the failed health checks in a row before a server is down.
 	maxFails = 1
-	// checkInterval is the time between health checks, which run from a failed query to an answer.
+	// checkInterval is for health checks, which run from a failed query to an answer.
 	checkInterval = 500 * time.Millisecond
-	// maxIdle bounds the idle connections of a server, by protocol.
-	maxIdle = 16
-	// idleAfter is the time after which an unused server is removed.
+	// maxIdle is by server and protocol.
+	maxIdle   = 16
 	idleAfter = 5 * time.Minute
-	// logInterval is the least time between two lines of the log about the health of one server.
+	// logInterval limits the log lines about one server's health.
 	logInterval = time.Minute
 )
 
-// pool has the servers in use. It starts a server at the first query, and stops it when no network names it, when
-// it is unused for idleAfter, or to make room. Its methods are safe for concurrent use.
+// pool starts a server at its first query, and stops it when unnamed, idle, or to make room. It is safe for
+// concurrent use.
 type pool struct {
 	max int
 	now func() time.Time
 
-	mu     sync.Mutex // guards what is below, and the fields of each upstream that name it
+	mu     sync.Mutex // guards the fields below, and fields of upstream as noted
 	all    map[netip.AddrPort]*upstream
 	closed bool
 }
 
-// upstream is one server. It is usable until its last user releases it.
+// upstream is usable until its last release.
 type upstream struct {
 	pool   *pool
 	server netip.AddrPort
 	proxy  *proxy.Proxy
 
-	users int       // that have not released it; guarded by pool.mu
-	used  time.Time // when it was last acquired; guarded by pool.mu
-	gone  bool      // it is not in the pool any more; guarded by pool.mu
-	// toldDown is the state that was logged last, at the time told; guarded by pool.mu.
-	toldDown bool
-	told     time.Time
+	users int       // not yet released; guarded by pool.mu
+	used  time.Time // last acquired; guarded by pool.mu
+	gone  bool      // no longer in the pool; guarded by pool.mu
+	// loggedDown was logged last, at loggedAt; guarded by pool.mu.
+	loggedDown bool
+	loggedAt   time.Time
 }
 
 func newPool(most int) *pool {
 	return &pool{max: most, now: time.Now, all: make(map[netip.AddrPort]*upstream)}
 }
 
-// acquire returns a server, which the caller must release. It may start the server, and removes the least recently
-// used one if the pool is full. It returns nil if all servers are busy or the pool is closed.
+// acquire returns a server to be released, nil if all are busy or the pool is closed. A full pool removes the
+// least recently used one.
 func (p *pool) acquire(server netip.AddrPort) *upstream {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,7 +73,7 @@ func (p *pool) acquire(server netip.AddrPort) *upstream {
 	return u
 }
 
-// evict removes the least recently used server. It reports false if all are busy. mu is held.
+// evict reports false if all are busy. mu is held.
 func (p *pool) evict() bool {
 	var oldest *upstream
 	for _, u := range p.all {
@@ -100,7 +99,7 @@ func (p *pool) start(server netip.AddrPort) *upstream {
 	return u
 }
 
-// remove removes a server, and stops it after its last release. mu is held.
+// remove stops a server after its last release. mu is held.
 func (p *pool) remove(u *upstream) {
 	delete(p.all, u.server)
 	u.gone = true
@@ -109,7 +108,6 @@ func (p *pool) remove(u *upstream) {
 	}
 }
 
-// retain removes the servers that are not named, or unused for idleAfter.
 func (p *pool) retain(named map[netip.AddrPort]struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -120,7 +118,6 @@ func (p *pool) retain(named map[netip.AddrPort]struct{}) {
 	}
 }
 
-// close removes all servers. acquire fails afterwards.
 func (p *pool) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -130,7 +127,6 @@ func (p *pool) close() {
 	}
 }
 
-// health returns the numbers of servers that are up and down.
 func (p *pool) health() (up, down int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -144,7 +140,6 @@ func (p *pool) health() (up, down int) {
 	return up, down
 }
 
-// release undoes acquire.
 func (u *upstream) release() {
 	u.pool.mu.Lock()
 	defer u.pool.mu.Unlock()
@@ -153,8 +148,7 @@ func (u *upstream) release() {
 	}
 }
 
-// stop ends the goroutines of the server and closes its connections. It removes the finalizer with which package
-// proxy would close them again.
+// stop removes the finalizer by which package proxy would close again.
 func (u *upstream) stop() {
 	runtime.SetFinalizer(u.proxy, nil)
 	u.proxy.Stop()
@@ -162,22 +156,22 @@ func (u *upstream) stop() {
 	forgetServer(u.server)
 }
 
-// failed starts health checks of the server, until it answers.
+// failed starts health checks, until the server answers.
 func (u *upstream) failed() { u.proxy.Healthcheck() }
 
-// isDown reports whether the health checks of the server have failed, and logs changes.
+// isDown also logs changes.
 func (u *upstream) isDown() bool {
 	down := u.proxy.Down(maxFails)
 	p := u.pool
 	p.mu.Lock()
 	now := p.now()
-	tell := down != u.toldDown && now.Sub(u.told) >= logInterval
-	if tell {
-		u.toldDown, u.told = down, now
+	changed := down != u.loggedDown && now.Sub(u.loggedAt) >= logInterval
+	if changed {
+		u.loggedDown, u.loggedAt = down, now
 	}
 	p.mu.Unlock()
 	switch {
-	case !tell:
+	case !changed:
 	case down:
 		log.Warningf("the server %s does not answer: it is asked no more until it does, unless the others of a zone do not either", u.server)
 	default:

@@ -11,18 +11,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// proxyMetrics are the metrics of package proxy with the address of a server as a label. Package proxy does not
-// remove their series, and tenants may name any number of servers over time.
+// proxyMetrics have servers as labels. Package proxy does not remove series, and tenants may name any number
+// of servers.
 var proxyMetrics = findProxyMetrics()
 
-// deleter is a vector of metrics whose series can be removed.
 type deleter interface {
 	prometheus.Collector
 	DeletePartialMatch(labels prometheus.Labels) int
 }
 
-// findProxyMetrics returns the metrics of package proxy. They are not exported, but registering a metric with the
-// same description fails with an error that has the first one.
+// findProxyMetrics finds unexported metrics: registering the same description fails with an error that has
+// the first.
 func findProxyMetrics() (found []deleter) {
 	o := func(name, help string) prometheus.Opts {
 		return prometheus.Opts{Namespace: plugin.Namespace, Subsystem: "proxy", Name: name, Help: help}
@@ -50,11 +49,11 @@ func findProxyMetrics() (found []deleter) {
 	return found
 }
 
-// checkEnds is the time until the last health check of a stopped server is over.
+// checkEnds is when the last health check of a stopped server is over.
 const checkEnds = 5 * time.Second
 
-// forgetServer removes the metrics of a stopped server after its last health check. If another Handler asks the
-// same server, its metrics start again from zero.
+// forgetServer removes metrics after the last health check. For another Handler with this server they restart
+// from zero.
 func forgetServer(server netip.AddrPort) {
 	labels := prometheus.Labels{"proxy_name": Name, "to": server.String()}
 	time.AfterFunc(checkEnds, func() {

@@ -18,51 +18,44 @@ const (
 	reasonServers reason = "servers" // the server is over max_servers
 )
 
-// reasons has all reasons for a refusal.
 var reasons = []reason{
 	reasonZones, reasonServers, reasonUnusable, reasonResolver, reasonDenied, reasonNode, reasonConnected, reasonSpecial, reasonPort,
 }
 
 const (
-	// reviewInterval is the time between reviews without a new snapshot: the node's addresses may have
-	// changed, and servers may be unused.
+	// reviewInterval is for changed node addresses and unused servers.
 	reviewInterval = 10 * time.Second
-	// maxTold bounds the refused servers that are remembered and logged.
-	maxTold = 1000
+	// maxLogged limits the refused servers that are remembered and logged.
+	maxLogged = 1000
 )
 
-// reviewer reviews the servers that networks name. It logs each refused server once, and has the pool stop the
-// servers that no network names.
+// reviewer logs each refused server once, and has unnamed ones stopped.
 type reviewer struct {
 	handler *Handler
 	cancel  context.CancelFunc
 	done    chan struct{}
-	// told has the servers that were logged and are still refused. Only the goroutine of follow uses it.
-	told map[refusal]struct{}
-	// refused are the servers that are refused.
+	// logged is for the goroutine of follow.
+	logged  map[refusal]struct{}
 	refused atomic.Pointer[refusals]
 }
 
-// refusals has the refused servers of one review. It is immutable.
+// refusals is immutable.
 type refusals struct {
 	counts map[reason]int
-	// first describes one of them, empty for none.
+	// first describes one, empty for none.
 	first string
 }
 
-// refusal is a refused server.
 type refusal struct {
 	network, zone, namedBy string
 	server                 netip.AddrPort
 	why                    reason
 }
 
-// String implements fmt.Stringer.
 func (r refusal) String() string {
 	return fmt.Sprintf("network %s: %s forwards %s to %s, which is not asked: %s", r.network, r.namedBy, r.zone, r.server, explanations[r.why])
 }
 
-// explanations has the reasons in words, each with the expected value.
 var explanations = map[reason]string{
 	reasonUnusable:  "it is no unicast address, or one of a link; expected another one",
 	reasonResolver:  "it is where guests ask their queries; expected another server",
@@ -75,11 +68,10 @@ var explanations = map[reason]string{
 	reasonServers:   "it is over max_servers; expected fewer servers",
 }
 
-// follow starts the goroutine.
 func (r *reviewer) follow() {
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel, r.done = cancel, make(chan struct{})
-	r.told = map[refusal]struct{}{}
+	r.logged = map[refusal]struct{}{}
 	go func() {
 		defer close(r.done)
 		tick := time.NewTicker(reviewInterval)
@@ -102,13 +94,11 @@ func (r *reviewer) follow() {
 	}()
 }
 
-// stop ends the goroutine.
 func (r *reviewer) stop() {
 	r.cancel()
 	<-r.done
 }
 
-// counts returns the number of refused servers by reason.
 func (r *reviewer) counts() map[reason]int {
 	if refused := r.refused.Load(); refused != nil {
 		return refused.counts
@@ -116,7 +106,6 @@ func (r *reviewer) counts() map[reason]int {
 	return nil
 }
 
-// reasonAgainst returns why the server i of a zone may not be asked now.
 func (h *Handler) reasonAgainst(z *ovn.Forward, i int) reason {
 	switch {
 	case z.Rank >= h.maxZones:
@@ -127,11 +116,10 @@ func (h *Handler) reasonAgainst(z *ovn.Forward, i int) reason {
 	return h.refuses(z.Servers[i])
 }
 
-// review checks all servers that networks name.
 func (r *reviewer) review(s *ovn.Snapshot) {
 	h := r.handler
 	named := map[netip.AddrPort]struct{}{}
-	refused, told, all := &refusals{counts: map[reason]int{}}, map[refusal]struct{}{}, 0
+	refused, logged, all := &refusals{counts: map[reason]int{}}, map[refusal]struct{}{}, 0
 	for n, z := range s.Forwards() {
 		for i, server := range z.Servers {
 			why := h.reasonAgainst(z, i)
@@ -141,22 +129,22 @@ func (r *reviewer) review(s *ovn.Snapshot) {
 			}
 			refused.counts[why]++
 			of := refusal{n.ID.String(), z.Zone, z.NamedBy, server, why}
-			if all++; all > maxTold {
+			if all++; all > maxLogged {
 				continue
 			}
 			if text := of.String(); refused.first == "" || text < refused.first {
 				refused.first = text
 			}
-			told[of] = struct{}{}
-			if _, ok := r.told[of]; !ok {
+			logged[of] = struct{}{}
+			if _, ok := r.logged[of]; !ok {
 				log.Warning(of)
 			}
 		}
 	}
-	if all > maxTold && len(r.told) < maxTold {
-		log.Warningf("more than %d servers that networks name are refused; they are counted but not logged", maxTold)
+	if all > maxLogged && len(r.logged) < maxLogged {
+		log.Warningf("more than %d servers that networks name are refused; they are counted but not logged", maxLogged)
 	}
-	r.told = told
+	r.logged = logged
 	r.refused.Store(refused)
 	h.pool.retain(named)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/coredns/coredns/plugin/test"
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/ovn/ovndb"
@@ -61,7 +62,7 @@ func newRig(t testing.TB, properties string) *rig {
 	if err := h.node.open(); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.start(defaultResolvers); err != nil {
+	if err := h.start(api.DefaultResolvers()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = h.close() })

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strconv"
 	"sync"
 
@@ -15,21 +14,20 @@ import (
 	"github.com/coredns/coredns/plugin"
 
 	"github.com/puntdns/puntdns/internal/authority"
+	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/ovn/ovndb"
 )
 
-// options are the properties.
 type options struct {
 	allow, deny []netip.Prefix
 	ports       []uint16
-	// maxZones bounds the zones of a network, maxServers the servers of a zone, maxUpstreams the servers in
-	// use.
+	// maxZones is per network, maxServers per zone, maxUpstreams the servers in use.
 	maxZones, maxServers, maxUpstreams int
 }
 
-// The default limits, and the largest number of servers in use.
+// Defaults, and the limit of maxUpstreams.
 const (
 	defaultZones     = 16
 	defaultServers   = 4
@@ -39,7 +37,7 @@ const (
 
 func init() { plugin.Register(Name, setup) }
 
-// setup only parses. OnStartup opens the database of ovnhosts in the same block.
+// setup only parses. OnStartup opens the database of ovnhosts in the block.
 func setup(c *caddy.Controller) error {
 	h, err := parse(c)
 	if err != nil {
@@ -75,7 +73,7 @@ func parse(c *caddy.Controller) (*Handler, error) {
 	return h, err
 }
 
-// prefixesParser returns a parser of prefixes and addresses. An address is a prefix of full length.
+// prefixesParser takes an address as a prefix of full length.
 func prefixesParser(to *[]netip.Prefix) corefile.Parser {
 	return func(words []string) error {
 		if len(words) == 0 {
@@ -100,7 +98,6 @@ func prefixesParser(to *[]netip.Prefix) corefile.Parser {
 	}
 }
 
-// portsParser returns a parser of port numbers.
 func portsParser(to *[]uint16) corefile.Parser {
 	return func(words []string) error {
 		if len(words) == 0 {
@@ -117,7 +114,6 @@ func portsParser(to *[]uint16) corefile.Parser {
 	}
 }
 
-// numberParser returns a parser of a number from 1 to most.
 func numberParser(to *int, most int) corefile.Parser {
 	want := fmt.Sprintf("a number from 1 to %d", most)
 	return func(words []string) error {
@@ -134,14 +130,13 @@ func numberParser(to *int, most int) corefile.Parser {
 	}
 }
 
-// nameSource is the ovnhosts handler of the block.
+// nameSource is the block's ovnhosts handler.
 type nameSource interface {
 	Database() ovndb.Config
 	DefaultSwitch() ovn.SwitchRef
 }
 
-// readDatabase takes the database from ovnhosts among the plugins that the block has so far: ovnhosts is set up
-// before.
+// readDatabase takes the database from ovnhosts, which is set up before.
 func (h *Handler) readDatabase(plugins []plugin.Plugin) error {
 	for _, p := range plugins {
 		// Each server with the block makes a handler.
@@ -156,20 +151,16 @@ func (h *Handler) readDatabase(plugins []plugin.Plugin) error {
 	return fmt.Errorf("%s - %s: the block has no ovnhosts, which says where the OVN databases are; expected it, with northbound", h.directive.At, h.directive)
 }
 
-// resolver is the ofpunt handler of the block, which knows the resolver addresses.
+// resolver is the block's ofpunt handler.
 type resolver interface{ ResolverAddresses() []netip.Addr }
 
-// defaultResolvers are the resolver addresses for a block without ofpunt: other guests may use them.
-var defaultResolvers = []netip.Addr{netip.MustParseAddr("169.254.169.254"), netip.MustParseAddr("fd00::254")}
-
-// open begins to read the zones that networks forward. handler returns the handler of a directive in the block,
-// nil for none.
+// open takes the block's handlers by directive, nil for none.
 func (h *Handler) open(handler func(directive string) plugin.Handler) error {
 	h.node = newNodeReader()
 	if err := h.node.open(); err != nil {
 		return plugin.Error(Name, fmt.Errorf("%s - %s: %w", h.directive.At, h.directive, err))
 	}
-	resolvers := slices.Clone(defaultResolvers)
+	resolvers := api.DefaultResolvers() // without ofpunt too: other guests may use them
 	if r, ok := handler("ofpunt").(resolver); ok {
 		h.throughCache = handler("cache") != nil
 		resolvers = append(resolvers, r.ResolverAddresses()...)
@@ -177,7 +168,7 @@ func (h *Handler) open(handler func(directive string) plugin.Handler) error {
 	return h.start(resolvers)
 }
 
-// start opens the database. resolvers are the resolver addresses of guests.
+// start takes the resolver addresses of guests.
 func (h *Handler) start(resolvers []netip.Addr) error {
 	s, err := ovndb.Acquire(h.database)
 	if err != nil {

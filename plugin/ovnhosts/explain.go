@@ -10,6 +10,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/internal/explain"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
@@ -18,11 +19,9 @@ import (
 	"github.com/puntdns/puntdns/internal/shell"
 )
 
-// maxOtherNetworks bounds the networks that an explanation names.
 const maxOtherNetworks = 8
 
-// explain shows an operator what the asker's networks, and other networks, have for a name. No guest sees this:
-// it would learn of other networks.
+// explain must not be seen by guests, who would learn of other networks.
 func (h *Handler) explain(x *explain.Step, s *ovn.Snapshot, a *asker, qname string, qtype uint16, found bool) {
 	scope := a.scope.Networks()
 	x.Notef("asks for switch %s (%s), domain %s", a.scope.Own.Name, a.scope.Own.ID, cmp.Or(a.domain, "none"))
@@ -60,19 +59,19 @@ func (h *Handler) explain(x *explain.Step, s *ovn.Snapshot, a *asker, qname stri
 		x.Find(otherNetwork(qname, ovn.SwitchRef{Name: n.Name, ID: n.ID}, own, h.orRouters()))
 	}
 	if more := len(others) - maxOtherNetworks; more > 0 {
-		x.Find(explain.Finding{Code: explain.OtherNetwork, Text: fmt.Sprintf("%s is a name of %d more switches, which this guest is not on", qname, more)})
+		x.Find(explain.Finding{Code: api.CodeOtherNetwork, Text: fmt.Sprintf("%s is a name of %d more switches, which this guest is not on", qname, more)})
 	}
 }
 
-// otherNetwork returns the finding that a switch has the name, and the guest's own switch does not.
+// otherNetwork finds that only another switch has the name.
 func otherNetwork(qname string, has, own ovn.SwitchRef, orRouters string) explain.Finding {
 	return explain.Finding{
-		Code: explain.OtherNetwork, Text: fmt.Sprintf("%s is a name of switch %s (%s), and this guest is on switch %s, which does not have it", qname, has.Name, has.ID, own.Name),
+		Code: api.CodeOtherNetwork, Text: fmt.Sprintf("%s is a name of switch %s (%s), and this guest is on switch %s, which does not have it", qname, has.Name, has.ID, own.Name),
 		Remedy: fmt.Sprintf("if the guest belongs on switch %s, bind its interface to a port of that switch; if both switches are of one tenant, give switch %s a DNS row with the name%s; if they are of two, that is as it should be", has.Name, own.Name, orRouters),
 	}
 }
 
-// orRouters returns another way to the names of a second network.
+// orRouters returns another way to a second network's names.
 func (h *Handler) orRouters() string {
 	if h.routers {
 		return ", or join both switches by a router"
@@ -80,13 +79,11 @@ func (h *Handler) orRouters() string {
 	return ", or join both switches by a router and set `scope router` in ovnhosts"
 }
 
-// hasName reports whether a network has a name with a valid value.
 func (h *Handler) hasName(n *ovn.Network, name string) bool {
 	return slices.ContainsFunc(n.Sources(name, h.Domain), func(k names.Candidate) bool { return k.Used })
 }
 
-// findUnreadable reports the records of a name whose values are unreadable. For a known name it reports only
-// records that could answer the type.
+// findUnreadable reports, for a known name, only records that could answer the type.
 func (h *Handler) findUnreadable(x *explain.Step, s *ovn.Snapshot, a *asker, qname string, qtype uint16, found bool) {
 	for _, id := range a.scope.Networks() {
 		n := s.Network(id)
@@ -103,7 +100,6 @@ func (h *Handler) findUnreadable(x *explain.Step, s *ovn.Snapshot, a *asker, qna
 	}
 }
 
-// unreadable returns the finding that a DNS row of a switch has an unreadable record. why has the texts about it.
 func unreadable(ofSwitch, qname string, k *names.Candidate, why []string) explain.Finding {
 	expected := "IP addresses with spaces or commas between them, or for the reverse name of an address the name that it has"
 	if rrtype, _, _ := names.ParseRRKey(k.Key); rrtype != dns.TypeNone {
@@ -114,14 +110,13 @@ func unreadable(ofSwitch, qname string, k *names.Candidate, why []string) explai
 		why = []string{"row " + row + " of table DNS in Northbound"}
 	}
 	return explain.Finding{
-		Code:     explain.Unreadable,
+		Code:     api.CodeUnreadable,
 		Text:     fmt.Sprintf("switch %s has a record of %s whose value can't be read, so it is not in the answer: %s", ofSwitch, qname, strings.Join(why, "; ")),
 		Remedy:   "mend the value in Northbound (`ovn-nbctl set`): expected " + expected,
 		Commands: []string{"ovn-nbctl get DNS " + row + " " + shell.Word(k.Column+":"+shell.OVNString(k.Key))},
 	}
 }
 
-// explainKnown shows a network's sources of a name, and which one wins.
 func (h *Handler) explainKnown(x *explain.Step, n *ovn.Network, qname string) {
 	all := n.Candidates(qname, h.Domain)
 	if len(all) == 0 {
@@ -156,7 +151,6 @@ func (h *Handler) explainKnown(x *explain.Step, n *ovn.Network, qname string) {
 	}
 }
 
-// explainSkipped shows why the handler does not look a name up.
 func (h *Handler) explainSkipped(x *explain.Step, o *origin.Origin, zone string) {
 	switch {
 	case zone == "":

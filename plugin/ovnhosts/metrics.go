@@ -14,8 +14,8 @@ import (
 var answers = series.Counter("answers_total",
 	"Answers by what gave them: dns (a DNS row), port (a hostname), zone (the domain's SOA and NS records and the address of its server), nodata (the name without the type), nxdomain.", "server", "view", "answer")
 
-// Metrics of the databases, computed at each scrape: during an outage a snapshot ages without an event. Sources
-// with the same endpoints share their series.
+// Metrics of the databases, computed at each scrape: in an outage a snapshot ages without an event. Sources
+// with the same endpoints share series.
 var (
 	series = metricset.New(name)
 
@@ -38,15 +38,13 @@ func scrape(to metricset.Scrape) {
 	scrapeCounters(to, ovndb.AllTotals())
 }
 
-// gauges has the gauges' values of all sources with the same endpoints.
 type gauges struct {
 	status   ovndb.Status
 	snapshot time.Time // zero before the first
 	stats    ovn.Stats
 }
 
-// join returns the common gauges of two sources. A database is up if it is up for both, the snapshot is the older
-// one, and counts are the larger ones.
+// join combines two sources: up if both are, the older snapshot, the larger counts.
 func (g gauges) join(other gauges) gauges {
 	joined := gauges{slices.Clone(g.status), g.snapshot, g.stats}
 	for _, d := range other.status {

@@ -78,7 +78,7 @@ func TestSourcesOfOneDatabase(t *testing.T) {
 	const syncs, read = "coredns_ovnhosts_database_syncs_total contents", "coredns_ovnhosts_database_read_bytes_total"
 	first, second := open(local), open(all)
 	var status api.Status
-	openSources.tellStatus(t.Context(), &status)
+	openSources.addStatus(t.Context(), &status)
 	if len(status.Databases) != 2 {
 		t.Errorf("the status has %d databases, want 2", len(status.Databases))
 	}

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ovnhosts is a CoreDNS plugin that answers from the OVN databases, each guest with the names of its
-// own network. The guest comes with the context (package origin), the names come from snapshots (package
-// ovn). The plugin's only state are the open databases and a record of logged networks.
+// Package ovnhosts is a CoreDNS plugin that answers each guest with its network's names from the OVN
+// databases. Package origin identifies the guest, snapshots of package ovn have the names. The only state is
+// the open databases and a record of logged networks.
 //
 //	query ─► asker: scope and domain ─► lookup ─► authority.Policy.Answer ─┬─► reply
 //	                                                                       └─► the next plugin
 //
-// Servers handle queries on their goroutines, without a lock. openSources.mu guards the open databases,
+// Queries run on the goroutines of their servers, without a lock. openSources.mu guards the open databases,
 // for reloads, ready and metrics.
 package ovnhosts
 
@@ -40,22 +40,21 @@ var (
 type Handler struct {
 	Next  plugin.Handler
 	Zones []string
-	// Policy has the domain of ports that have none in OVN.
+	// Policy has the domain of ports without one in OVN.
 	authority.Policy
 
-	// defaultSwitch is the switch for queries from a socket, zero for none.
+	// defaultSwitch is for queries from a socket, zero for none.
 	defaultSwitch ovn.SwitchRef
-	// routers widens the scope to the networks that routers join to the asker's.
+	// routers adds the networks that routers join to the asker's.
 	routers bool
 
-	config ovndb.Config
-	// directive is the text of the Corefile.
+	config    ovndb.Config
 	directive *corefile.Directive
-	// forwarder is ovnforward in the block, nil for none. It is set before the first query.
+	// forwarder is the block's ovnforward, nil for none. It is set before the first query.
 	forwarder forwarder
 	// source is set by open.
 	source *ovndb.Source
-	// release releases source and undoes the requests to it, once; nil before open.
+	// release undoes open, once; nil before open.
 	release func()
 	unread  unreadLog
 }
@@ -63,13 +62,13 @@ type Handler struct {
 // Name implements plugin.Handler.
 func (*Handler) Name() string { return name }
 
-// Database returns the databases that the handler reads. The punt server reads its guests from them too.
+// Database returns the databases, from which the punt server reads its guests too.
 func (h *Handler) Database() ovndb.Config { return h.config }
 
 // DefaultSwitch returns the switch for queries from a socket, zero for none.
 func (h *Handler) DefaultSwitch() ovn.SwitchRef { return h.defaultSwitch }
 
-// At returns the position of the directive in the Corefile.
+// At returns the directive's position.
 func (h *Handler) At() corefile.Position { return h.directive.At }
 
 // Covers reports whether all names of a zone are in the handler's zones.
@@ -90,11 +89,11 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	snapshot := h.source.Snapshot()
 	a := h.asker(ctx, snapshot)
 	if a.scope.Own == nil && a.origin == nil && !h.defaultSwitch.IsZero() {
-		// The next plugin would disclose the name to other servers and cache their answer.
+		// The next plugin would disclose and cache the name.
 		return dns.RcodeServerFailure, plugin.Error(name, h.noDefaultSwitch(snapshot))
 	}
 	if a.scope.Own == nil {
-		// A query without a network has no names here, and no domain to deny names in.
+		// Without a network there is no domain to deny names in.
 		if x := explain.Of(ctx); x != nil {
 			h.explainSkipped(x, a.origin, zone)
 		}
@@ -107,7 +106,7 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 		h.explain(x, snapshot, &a, qname, state.QType(), found)
 	}
 	if !found && a.unread {
-		// CoreDNS would log an error for each query, at any rate.
+		// CoreDNS would log an error for each query.
 		h.unread.fails(a.scope.Own, h.config.Log)
 		return dns.RcodeServerFailure, nil
 	}
@@ -120,19 +119,17 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	})
 }
 
-// forwarder is a plugin behind this one that forwards names to servers which a network has named, also names in
-// the network's own domain.
+// forwarder also takes names in the network's own domain.
 type forwarder interface {
 	Forwards(n *ovn.Network, qname string, qtype uint16) bool
 }
 
-// forwards reports whether the forwarder of the block takes a name that the network does not have.
+// forwards is for a name that the network does not have.
 func (h *Handler) forwards(n *ovn.Network, qname string, qtype uint16) bool {
 	return h.forwarder != nil && h.forwarder.Forwards(n, qname, qtype)
 }
 
-// forwardsOf returns forwards for one question, nil if the question does not need it: the closure would cost
-// each answer an allocation.
+// forwardsOf returns nil if not needed: the closure costs an allocation.
 func (h *Handler) forwardsOf(n *ovn.Network, known names.Answer, found bool) func(qname string, qtype uint16) bool {
 	if h.forwarder == nil || found && known.RRs.Alias() == "" {
 		return nil
@@ -140,7 +137,6 @@ func (h *Handler) forwardsOf(n *ovn.Network, known names.Answer, found bool) fun
 	return func(qname string, qtype uint16) bool { return h.forwards(n, qname, qtype) }
 }
 
-// noDefaultSwitch returns the reason for a missing default switch.
 func (h *Handler) noDefaultSwitch(s *ovn.Snapshot) error {
 	if _, count := s.Resolve(h.defaultSwitch); count > 1 {
 		return fmt.Errorf("the default switch %s is ambiguous: %d logical switches have that name; expected one, or a UUID", h.defaultSwitch, count)
@@ -148,20 +144,17 @@ func (h *Handler) noDefaultSwitch(s *ovn.Snapshot) error {
 	return fmt.Errorf("the default switch %s is not known", h.defaultSwitch)
 }
 
-// asker is the sender of a query.
 type asker struct {
-	// scope has the networks whose names the asker sees, none for an unknown asker.
+	// scope is empty for an unknown asker.
 	scope ovn.Scope
-	// unread is set until the networks behind routers have been read. Until then scope has the asker's own
-	// network only, and no name can be denied.
+	// unread: the networks behind routers are not read, so no name can be denied.
 	unread bool
-	// domain is the asker's own domain, fully qualified and in lower case, or empty.
+	// domain is a lower-case FQDN, or empty.
 	domain string
 	// origin is nil for a query from a socket.
 	origin *origin.Origin
 }
 
-// asker returns the sender of the query with this context.
 func (h *Handler) asker(ctx context.Context, s *ovn.Snapshot) (a asker) {
 	var id origin.Network
 	if o, punted := origin.FromContext(ctx); punted {
@@ -191,15 +184,13 @@ func (h *Handler) asker(ctx context.Context, s *ovn.Snapshot) (a asker) {
 	return a
 }
 
-// Ready implements ready.Readiness. It reports on all handlers of the process: the plugin ready asks only one
-// handler of each plugin name.
+// Ready reports on all handlers: plugin ready asks only one handler of each plugin name.
 func (*Handler) Ready() bool { return openSources.ready() }
 
 // NotReady implements ready.Explainer.
 func (*Handler) NotReady() []string { return openSources.notReady() }
 
-// Metadata implements metadata.Provider. The label ovnhosts/answer is the source of the answer: "dns", "port",
-// "zone", or empty for none.
+// Metadata implements metadata.Provider. The label ovnhosts/answer is "dns", "port", "zone", or empty.
 func (h *Handler) Metadata(ctx context.Context, _ request.Request) context.Context {
 	return self.Metadata(ctx)
 }

@@ -12,35 +12,32 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
-// Answers reports whether puntdns would answer a query of o for a name, not the server that the guest has asked.
-// Then the handler has the name, may have it in a network that is still unread, forwards it, or denies it.
-// The name is fully qualified and in lower case. The punt server calls Answers for queries that it drops
-// under load.
+// Answers reports whether puntdns, not the guest's server, would answer a lower-case FQDN. The punt server
+// calls it for queries that it drops under load.
 func (h *Handler) Answers(o *origin.Origin, qname string) bool {
 	p := h.predict(o, qname)
 	return p.forwarded || p.inZone && (p.found || p.unread || !h.Fall.Through(qname))
 }
 
-// OVNOwned reports whether o would get the name from a row that OVN owns. The name is fully qualified and in
-// lower case. The punt server calls OVNOwned for queries that it does not take.
+// OVNOwned reports whether a lower-case FQDN is from a row that OVN owns. The punt server calls it for
+// queries that it does not take.
 func (h *Handler) OVNOwned(o *origin.Origin, qname string) bool {
 	p := h.predict(o, qname)
 	return p.found && p.answer.OVNOwned
 }
 
-// prediction is how the handler would treat a query for a name.
+// prediction is how the handler would treat a query.
 type prediction struct {
 	answer names.Answer
 	found  bool
-	// inZone is set if the name is in the handler's zones and the network of the guest is known.
+	// inZone is set if the guest's network is known and the name is in the handler's zones.
 	inZone bool
-	// forwarded is set if the forwarder of the block takes the name, in any zone and for any type.
+	// forwarded is set if the forwarder takes the name, in any zone and for any type.
 	forwarded bool
-	// unread is asker.unread.
-	unread bool
+	unread    bool
 }
 
-// predict returns how the handler would treat a query of o for a name. It sends nothing.
+// predict sends nothing.
 func (h *Handler) predict(o *origin.Origin, qname string) (p prediction) {
 	a := h.asker(origin.NewContext(context.Background(), o), h.source.Snapshot())
 	if a.scope.Own == nil {

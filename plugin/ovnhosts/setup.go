@@ -24,8 +24,7 @@ import (
 
 func init() { plugin.Register(name, setup) }
 
-// setup only parses; OnStartup opens the databases. internal/lifecycle/reload.go shows when the
-// callbacks are called.
+// setup only parses; OnStartup opens the databases, in the order of internal/lifecycle/reload.go.
 func setup(c *caddy.Controller) error {
 	h, err := parse(c)
 	if err != nil {
@@ -49,7 +48,6 @@ func setup(c *caddy.Controller) error {
 	return nil
 }
 
-// open opens the databases, or shares open ones.
 func (h *Handler) open() error {
 	s, err := openSources.acquire(h.config, h.Domain)
 	if err != nil {
@@ -64,7 +62,6 @@ func (h *Handler) open() error {
 	return nil
 }
 
-// requests returns the handler's requests to its databases.
 func (h *Handler) requests() ovndb.Requests {
 	return ovndb.Requests{Routers: h.routers, Network: h.defaultSwitch}
 }
@@ -77,8 +74,7 @@ func (h *Handler) close() error {
 	return nil
 }
 
-// warn logs a warning about plugins that no query reaches behind this one. has reports whether the server block
-// has a directive.
+// warn warns of plugins that no query reaches behind this one. has reports whether the block has a directive.
 func (h *Handler) warn(has func(directive string) bool) {
 	if !has("ofpunt") && h.defaultSwitch.IsZero() {
 		return // each query goes to the next plugin
@@ -88,9 +84,8 @@ func (h *Handler) warn(has func(directive string) bool) {
 	}
 }
 
-// Check returns the errors and logs the warnings that a start would have for the ovnhosts directive of one server
-// block, without opening the databases. It also warns of sockets of databases that are not there, and of a folder of
-// snapshot that can't be written. has reports whether the block has another directive.
+// Check returns a start's errors for one server block, without opening databases. It also warns of missing
+// sockets and an unwritable snapshot folder. has reports whether the block has a directive.
 func Check(c *caddy.Controller, has func(directive string) bool) error {
 	h, err := parseAndCheck(c)
 	if err != nil {
@@ -110,8 +105,8 @@ func Check(c *caddy.Controller, has func(directive string) bool) error {
 	return nil
 }
 
-// Databases returns the databases of the ovnhosts directive of one server block and the requests to them, without
-// opening them. It fails if the directive is wrong or the TLS files can't be loaded.
+// Databases returns the databases of one server block and the requests to them, without opening them. It
+// fails for a wrong directive or unreadable TLS files.
 func Databases(c *caddy.Controller) (ovndb.Config, ovndb.Requests, error) {
 	h, err := parseAndCheck(c)
 	if err != nil {
@@ -120,7 +115,6 @@ func Databases(c *caddy.Controller) (ovndb.Config, ovndb.Requests, error) {
 	return h.Database(), h.requests(), nil
 }
 
-// parseAndCheck parses a directive, and checks that its TLS files can be loaded.
 func parseAndCheck(c *caddy.Controller) (*Handler, error) {
 	h, err := parse(c)
 	if err == nil {
@@ -153,10 +147,9 @@ func parse(c *caddy.Controller) (*Handler, error) {
 	return h, nil
 }
 
-// checkTLS returns an error if an endpoint needs TLS files that are missing or can't be loaded.
 func (h *Handler) checkTLS() error { return h.directive.CheckTLS(h.config.TLS, h.peers()...) }
 
-// peers returns the endpoints of the databases, which the parsers of the properties have checked.
+// peers returns the endpoints, which the parsers have checked.
 func (h *Handler) peers() (all []corefile.Peer) {
 	for _, p := range []struct {
 		property  string
@@ -171,7 +164,7 @@ func (h *Handler) peers() (all []corefile.Peer) {
 	return all
 }
 
-// properties has the parsers of the properties. The ones of authority.Policy and of TLS are elsewhere.
+// properties has the parsers, except those of authority.Policy and of TLS.
 var properties = map[string]func(*Handler, []string) error{
 	"southbound": func(h *Handler, args []string) (err error) {
 		h.config.Southbound, err = endpoints(args)
@@ -207,11 +200,10 @@ var properties = map[string]func(*Handler, []string) error{
 	},
 }
 
-// defaultMaxAge is the largest age of a saved snapshot in use. A restart, an upgrade and some failed starts take
-// less.
+// defaultMaxAge exceeds some failed starts.
 const defaultMaxAge = 5 * time.Minute
 
-// warmStart parses a folder and the largest age of a saved snapshot.
+// warmStart parses FOLDER [MAX_AGE].
 func warmStart(args []string) (w ovndb.WarmStart, err error) {
 	if len(args) == 0 || len(args) > 2 || !filepath.IsAbs(args[0]) {
 		return w, errors.New("expected FOLDER [MAX_AGE], the folder from the root on")
@@ -225,7 +217,7 @@ func warmStart(args []string) (w ovndb.WarmStart, err error) {
 	return w, nil
 }
 
-// endpoints parses connection methods and returns them in their canonical form.
+// endpoints returns connection methods in canonical form.
 func endpoints(args []string) ([]string, error) {
 	if len(args) == 0 {
 		return nil, fmt.Errorf("expected at least one of %s", endpoint.ActiveForms)

@@ -10,31 +10,27 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/ovndb"
 )
 
-// openSources has the open sources of all handlers of the process, for ready and prometheus.
+// openSources are of all handlers, for ready and prometheus.
 var openSources sourceSet
 
-// sourceSet is a set of sources with their users.
 type sourceSet struct {
 	mu   sync.Mutex // guards uses, and each use
 	uses map[*ovndb.Source]*use
 }
 
-// use counts the handlers that have a source open.
 type use struct {
 	openSource
 	count int
 }
 
-// openSource is a source that is open.
 type openSource struct {
 	*ovndb.Source
 	config ovndb.Config
-	// domain is the domain of the last handler that has opened the source, or empty.
+	// domain is that of the last handler that has opened the source, or empty.
 	domain string
 }
 
-// acquire opens the source of c, or shares an open one. domain is the handler's domain. It fails as
-// ovn.Acquire does.
+// acquire opens the source of c, or shares an open one. It fails as ovndb.Acquire does.
 func (r *sourceSet) acquire(c ovndb.Config, domain string) (*ovndb.Source, error) {
 	s, err := ovndb.Acquire(c)
 	if err != nil {
@@ -55,14 +51,14 @@ func (r *sourceSet) acquire(c ovndb.Config, domain string) (*ovndb.Source, error
 	return s, nil
 }
 
-// release undoes one acquire. It waits for the source without holding mu: the source may write to a disk.
+// release waits for the source without mu: the source may write to a disk.
 func (r *sourceSet) release(s *ovndb.Source) {
 	if r.forget(s) {
 		s.Release()
 	}
 }
 
-// forget removes one use of a source, and reports whether there was one.
+// forget removes one use, and reports whether there was one.
 func (r *sourceSet) forget(s *ovndb.Source) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -78,7 +74,6 @@ func (r *sourceSet) forget(s *ovndb.Source) bool {
 
 func (r *sourceSet) ready() bool { return len(r.notReady()) == 0 }
 
-// notReady returns the reasons of databases that are not in sync.
 func (r *sourceSet) notReady() (reasons []string) {
 	all := r.all()
 	if len(all) == 0 {
@@ -91,7 +86,6 @@ func (r *sourceSet) notReady() (reasons []string) {
 	return slices.Compact(reasons) // sources with other settings may read the same database
 }
 
-// all returns the sources in the order of their configuration keys.
 func (r *sourceSet) all() (all []openSource) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -10,14 +10,12 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/ovndb"
 )
 
-// unreadLog logs once for each network that queries fail because its router scope is unread, and once more
-// when the scope has been read.
+// unreadLog logs once for each network that its router scope is unread, and once that it is read.
 type unreadLog struct {
 	logged sync.Map     // keys are of type origin.Network
-	count  atomic.Int32 // of logged; while it is zero, queries do not look into the map
+	count  atomic.Int32 // of logged; zero spares queries the map
 }
 
-// fails records that a query of the network has failed.
 func (u *unreadLog) fails(n *ovn.Network, log ovndb.Logger) {
 	if _, logged := u.logged.LoadOrStore(n.ID, nil); logged {
 		return
@@ -26,7 +24,6 @@ func (u *unreadLog) fails(n *ovn.Network, log ovndb.Logger) {
 	log.Warningf("what routers join to the switch %q has not been read yet: names that the switch itself does not have get SERVFAIL", n.Name)
 }
 
-// isRead records that the router scope of the network has been read.
 func (u *unreadLog) isRead(n *ovn.Network, log ovndb.Logger) {
 	if u.count.Load() == 0 {
 		return

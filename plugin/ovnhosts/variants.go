@@ -9,19 +9,19 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/internal/explain"
 	"github.com/puntdns/puntdns/internal/ovn"
 )
 
 const (
-	// maxVariants bounds the longer and shorter names in an explanation.
+	// maxVariants limits the names in an explanation.
 	maxVariants = 4
-	// maxScanned bounds the scan for longer names to a few tenths of the 4.5 s that a query has.
+	// maxScanned limits the scan to a few tenths of a query's 4.5 s.
 	maxScanned = 1_000_000
 )
 
-// findVariants reports names of the guest's networks that have one more domain than qname, or lack the domain of
-// qname. Guests ask for such names because of their search domains.
+// findVariants reports names with one more or one less domain, which search domains cause.
 func (h *Handler) findVariants(x *explain.Step, s *ovn.Snapshot, a *asker, qname string) {
 	var known variants
 	left := maxScanned
@@ -45,13 +45,13 @@ func (h *Handler) findVariants(x *explain.Step, s *ovn.Snapshot, a *asker, qname
 	}
 }
 
-// withoutDomain returns a name without a domain at its end, and reports whether the name ends with the domain.
+// withoutDomain reports whether the name ends with the domain.
 func withoutDomain(name, domain string) (rest string, ok bool) {
 	rest, ok = strings.CutSuffix(name, domain)
 	return rest, ok && domain != "" && strings.HasSuffix(rest, ".")
 }
 
-// variants has the maxVariants shortest names of all that were added, each once, in the order of compareVariants.
+// variants are the first maxVariants of compareVariants.
 type variants []string
 
 func (v *variants) add(name string) {
@@ -63,13 +63,13 @@ func (v *variants) add(name string) {
 	*v = (*v)[:min(len(*v), maxVariants)]
 }
 
-// compareVariants compares names by length, then by text.
+// compareVariants orders by length, then by text.
 func compareVariants(a, b string) int {
 	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 }
 
-// addLonger adds the readable names that have more labels behind qname. It reads at most that many names, and
-// returns how many more it could have read.
+// addLonger adds readable names with more labels behind qname. It reads at most that many names, and returns
+// how many are left.
 func (v *variants) addLonger(all iter.Seq2[string, bool], qname string, most int) (left int) {
 	if most == 0 {
 		return 0
@@ -85,9 +85,8 @@ func (v *variants) addLonger(all iter.Seq2[string, bool], qname string, most int
 	return most
 }
 
-// variantOf returns the finding that a switch has a longer or a shorter name.
 func variantOf(qname, name, ofSwitch string) explain.Finding {
-	f := explain.Finding{Code: explain.SearchDomain, Text: fmt.Sprintf("%s is no name of switch %s, but %s is: the guest has asked without the domain", qname, ofSwitch, name)}
+	f := explain.Finding{Code: api.CodeSearchDomain, Text: fmt.Sprintf("%s is no name of switch %s, but %s is: the guest has asked without the domain", qname, ofSwitch, name)}
 	f.Remedy = fmt.Sprintf("give the guest %s as its search domain (domain_name in its DHCP options), or ask for the whole name", strings.TrimSuffix(strings.TrimPrefix(name, qname), "."))
 	if len(name) < len(qname) {
 		f.Text = fmt.Sprintf("%s is no name of switch %s, but %s is: the guest has put a domain behind it", qname, ofSwitch, name)

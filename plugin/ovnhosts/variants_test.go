@@ -15,6 +15,7 @@ import (
 	"github.com/coredns/coredns/plugin/test"
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/internal/explain"
 	"github.com/puntdns/puntdns/internal/ovsdb"
 	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
@@ -92,15 +93,15 @@ func TestExplainUnknown(t *testing.T) {
 		code, text, line string
 	}{
 		{qname: "none.internal."},
-		{qname: "app.", code: explain.SearchDomain, text: "app. is no name of switch red, but app.cloud.internal. is: the guest has asked without the domain"},
-		{qname: "web.internal.cloud.internal.", code: explain.SearchDomain, text: "web.internal.cloud.internal. is no name of switch red, but web.internal. is: the guest has put a domain behind it"},
-		{qname: "theirs.internal.", code: explain.OtherNetwork, text: "theirs.internal. is a name of switch blue"},
-		{qname: "bad.internal.", code: explain.Unreadable, text: badText, line: badCommand},
-		{qname: "alias.internal.", code: explain.Unreadable, text: aliasText, line: aliasCommand},
-		{qname: "web.internal.", qtype: dns.TypeMX, code: explain.Unreadable, text: mxText, line: mxCommand},
+		{qname: "app.", code: api.CodeSearchDomain, text: "app. is no name of switch red, but app.cloud.internal. is: the guest has asked without the domain"},
+		{qname: "web.internal.cloud.internal.", code: api.CodeSearchDomain, text: "web.internal.cloud.internal. is no name of switch red, but web.internal. is: the guest has put a domain behind it"},
+		{qname: "theirs.internal.", code: api.CodeOtherNetwork, text: "theirs.internal. is a name of switch blue"},
+		{qname: "bad.internal.", code: api.CodeUnreadable, text: badText, line: badCommand},
+		{qname: "alias.internal.", code: api.CodeUnreadable, text: aliasText, line: aliasCommand},
+		{qname: "web.internal.", qtype: dns.TypeMX, code: api.CodeUnreadable, text: mxText, line: mxCommand},
 		{qname: "web.internal.", qtype: dns.TypeAAAA},
-		{qname: "loose.internal.", code: explain.NoSwitch, text: "Northbound has loose.internal. in row "},
-		{qname: "mail.internal.", code: explain.NoSwitch, text: "Northbound has mail.internal. in row "},
+		{qname: "loose.internal.", code: api.CodeNoSwitch, text: "Northbound has loose.internal. in row "},
+		{qname: "mail.internal.", code: api.CodeNoSwitch, text: "Northbound has mail.internal. in row "},
 		{qname: "half."},
 		{qname: "bad.internal.cloud.internal."},
 		{qname: "broken.internal."},

@@ -8,10 +8,11 @@ import (
 	"github.com/coredns/coredns/request"
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/internal/explain"
 )
 
-// explain reports that a name is private and why, if m is an answer of this plugin.
+// explain adds a finding if the answer m is a denial.
 func (h *Handler) explain(x *explain.Step, state *request.Request, m *dns.Msg, of class) {
 	if m.Rcode == dns.RcodeSuccess && len(m.Answer) > 0 {
 		return
@@ -37,7 +38,7 @@ func (h *Handler) explain(x *explain.Step, state *request.Request, m *dns.Msg, o
 		said = "does not exist"
 	}
 	x.Find(explain.Finding{
-		Code: explain.Private, Text: fmt.Sprintf("no network of this guest has the name %s, and it is private: %s. So the plugin private says that it %s, and no upstream is asked", qname, why, said),
+		Code: api.CodePrivate, Text: fmt.Sprintf("no network of this guest has the name %s, and it is private: %s. So the plugin private says that it %s, and no upstream is asked", qname, why, said),
 		Remedy: fmt.Sprintf("if it is a name of the guest's network, add it to a DNS row of the switch; if a DNS server of yours has it, give the plugin private the property `%s`, so that forward asks", let),
 	})
 }

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package private is a CoreDNS plugin that keeps private names on the node: names with a meaning in one
-// network only, which no server outside can answer. It stands below all plugins that have names, and above
-// all plugins that ask other servers:
+// Package private is a CoreDNS plugin that keeps names of private networks on the node: no server outside can answer
+// them. It stands below all plugins with names, above all that query other servers:
 //
 //	ovnhosts, neutronhosts, cache, template, hosts, file
-//	  │ what they don't know
+//	  │ unknown names
 //	  ▼
 //	find ─┬─ in a zone, or a single label ─► authority.EmptyZone, Deny ─► reply
 //	      │                    └─ in hijack mode ─► on to its destination
 //	      └─ any other name ─► forward, passthrough
 //	                             └─ answer ─► rebindFilter ─► reply
 //
-// Its answers are the same for all askers, so that cache above may store them. It has no state,
-// no goroutine and no lock.
+// Answers are the same for all askers, so cache above may store them. private has no state, goroutine or lock.
 package private
 
 import (
@@ -32,13 +30,13 @@ import (
 // Name is the name of the directive.
 const Name = "private"
 
-// Handler answers for private names, and passes on all others. It does not change after setup.
+// Handler answers private names and passes on others. It does not change after setup.
 type Handler struct {
 	Next  plugin.Handler
 	Zones []string
 
 	table table
-	// singleLabels is set where names of one label are private.
+	// singleLabels makes names of one label private.
 	singleLabels bool
 	ttl          uint32 // seconds
 	rebind       rebindOptions
@@ -64,7 +62,7 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	if explained != nil {
 		explained.Notef("a private name (%s)", of)
 	}
-	// A guest that chose its server may have chosen a server of its network, which has these names.
+	// The guest chose its server, which may be of its network and have the name.
 	if o, punted := origin.FromContext(ctx); punted && o.Hijacked {
 		if handled, code, err := origin.Resume(ctx, w, r); err != nil {
 			return code, plugin.Error(Name, err)
@@ -86,8 +84,7 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	return dns.RcodeSuccess, nil
 }
 
-// reply returns the answer to a question for a private name and the class of that, nil for any
-// other name.
+// reply returns nil for names that are not private.
 func (h *Handler) reply(state *request.Request) (*dns.Msg, class) {
 	qname, qtype := state.Name(), state.QType()
 	z, excepted := h.table.find(qname, qtype)
@@ -102,7 +99,6 @@ func (h *Handler) reply(state *request.Request) (*dns.Msg, class) {
 	return nil, ""
 }
 
-// outcome is the label of an answer.
 func outcome(m *dns.Msg) string {
 	switch {
 	case m.Rcode == dns.RcodeNameError:

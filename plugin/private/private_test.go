@@ -24,22 +24,19 @@ import (
 	"github.com/puntdns/puntdns/test/pages"
 )
 
-// Words of answered that are no answer.
+// Results without an answer.
 const (
 	passed  = "passed on"
 	resumed = "resumed"
 )
 
-// upstream is the next plugin. It answers with these records, and remembers the questions.
 type upstream struct {
 	asked []dns.Question
 	rrs   []dns.RR
 }
 
-// Name implements plugin.Handler.
 func (*upstream) Name() string { return "forward" }
 
-// ServeDNS implements plugin.Handler.
 func (u *upstream) ServeDNS(_ context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 	u.asked = append(u.asked, r.Question[0])
 	m := new(dns.Msg).SetReply(r)
@@ -48,7 +45,6 @@ func (u *upstream) ServeDNS(_ context.Context, w dns.ResponseWriter, r *dns.Msg)
 	return dns.RcodeSuccess, w.WriteMsg(m)
 }
 
-// handler returns the plugin of a block, before an upstream.
 func handler(t *testing.T, corefile string) (*Handler, *upstream) {
 	t.Helper()
 	c := caddy.NewTestController("dns", corefile)
@@ -62,7 +58,7 @@ func handler(t *testing.T, corefile string) (*Handler, *upstream) {
 	return h, u
 }
 
-// answered queries a handler with an upstream, and returns the answer as
+// answered returns the handler's answer as
 //
 //	RCODE [flags] [= data of each record] [SOA owner TTL]
 func answered(t *testing.T, ctx context.Context, h *Handler, u *upstream, qname, qtype string) string {
@@ -102,7 +98,7 @@ func short(m *dns.Msg) string {
 	return s
 }
 
-// numbered returns the zones of the networks A.B.0.0/16 for all B from first to last.
+// numbered returns the zones of A.B.0.0/16 for B from first to last.
 func numbered(first, last, a int) (zones []string) {
 	for b := first; b <= last; b++ {
 		zones = append(zones, fmt.Sprintf("%d.%d.in-addr.arpa.", b, a))
@@ -110,7 +106,6 @@ func numbered(first, last, a int) (zones []string) {
 	return zones
 }
 
-// localZones are all zones that are served by default, by where they come from.
 var localZones = []struct {
 	source string
 	zones  []string
@@ -161,7 +156,7 @@ func TestZones(t *testing.T) {
 					{"9." + z, "SOA", below},
 					{"9." + z, "DS", below},
 					{"b._dns-sd._udp." + z, "PTR", below},
-					{"x" + z, "NS", passed}, // another label than that of the zone
+					{"x" + z, "NS", passed}, // another label than the zone's
 				} {
 					if got := answered(t, context.Background(), h, u, tt.qname, tt.qtype); got != tt.want {
 						t.Errorf("%s %s: %s, want %s", tt.qname, tt.qtype, got, tt.want)
@@ -273,8 +268,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// The TTL of a denial is the smaller of the TTL of the SOA record and its last field (RFC 2308, section 5),
-// so both have to be the TTL of the Corefile.
+// A denial's TTL is the smaller of the SOA's TTL and its last field (RFC 2308, section 5).
 func TestTTL(t *testing.T) {
 	h, _ := handler(t, "private {\n ttl 77\n}")
 	for _, qname := range []string{"a.test.", "db."} {
@@ -313,7 +307,6 @@ func TestClass(t *testing.T) {
 	}
 }
 
-// resumer counts its calls.
 type resumer struct {
 	times int
 	err   error
@@ -370,7 +363,7 @@ func TestHijack(t *testing.T) {
 }
 
 func TestSetup(t *testing.T) {
-	// Where another package refuses, err has what the error names.
+	// Where another package refuses, err is in its error.
 	const own = "in testdata/messages.golden"
 	refusals := ""
 	for _, tt := range []struct{ input, err string }{
@@ -412,7 +405,7 @@ func TestSetup(t *testing.T) {
 	golden.Check(t, refusals)
 }
 
-// The README lists each zone, with ranges of them by the first and the last.
+// The README lists each zone; of ranges the first and the last.
 func TestDocumentedZones(t *testing.T) {
 	section, _ := pages.Section(t, "../..", "plugin/private/README.md#zones", "")
 	var listed []string
@@ -438,7 +431,6 @@ func TestDocumentedZones(t *testing.T) {
 
 var _ plugin.Handler = (*Handler)(nil)
 
-// BenchmarkServeDNS has a name that goes on, and one that is answered here.
 func BenchmarkServeDNS(b *testing.B) {
 	h := &Handler{Zones: []string{"."}, singleLabels: true, ttl: 30, table: newTable(nil, nil, 30)}
 	h.Next = test.NextHandler(dns.RcodeSuccess, nil)

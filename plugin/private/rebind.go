@@ -19,15 +19,14 @@ import (
 	"github.com/puntdns/puntdns/internal/origin"
 )
 
-// rebindOptions say which answers of others may have private addresses.
 type rebindOptions struct {
-	// on is set where they are removed.
+	// on removes private addresses from other servers' answers.
 	on bool
-	// except are the zones of names that may have them.
+	// except are zones whose names may have private addresses.
 	except []string
 }
 
-// pass has the next plugin answer. The root has no addresses that anybody would connect to.
+// The root is not filtered: no client connects to it.
 func (h *Handler) pass(ctx context.Context, state request.Request) (int, error) {
 	w := state.W
 	if h.rebind.on && state.Name() != "." && plugin.Zones(h.rebind.except).Matches(state.Name()) == "" {
@@ -36,16 +35,14 @@ func (h *Handler) pass(ctx context.Context, state request.Request) (int, error) 
 	return plugin.NextOrFailure(Name, h.Next, ctx, w, state.Req)
 }
 
-// rebindFilter removes records with private addresses from an answer. An answer that has
-// nothing left is one without data.
+// rebindFilter removes records with private addresses. An answer without a record left is NODATA.
 type rebindFilter struct {
 	dns.ResponseWriter
 	ctx   context.Context
 	state request.Request
-	ttl   uint32 // of an answer without data, in seconds
+	ttl   uint32 // of NODATA, in seconds
 }
 
-// WriteMsg implements dns.ResponseWriter.
 func (f *rebindFilter) WriteMsg(m *dns.Msg) error {
 	if slices.ContainsFunc(m.Answer, hasPrivateAddress) || slices.ContainsFunc(m.Extra, hasPrivateAddress) {
 		m = f.filtered(m)
@@ -59,10 +56,9 @@ func (f *rebindFilter) WriteMsg(m *dns.Msg) error {
 	return f.ResponseWriter.WriteMsg(m)
 }
 
-// filtered returns m without records that have private addresses. m itself may be another's.
+// filtered copies m, which may be shared.
 func (f *rebindFilter) filtered(m *dns.Msg) *dns.Msg {
 	c := *m
-	// The signature does not cover the remaining records.
 	c.AuthenticatedData = false
 	c.Answer, c.Extra = without(m.Answer), without(m.Extra)
 	qtype := f.state.QType()
@@ -74,8 +70,7 @@ func (f *rebindFilter) filtered(m *dns.Msg) *dns.Msg {
 	return &c
 }
 
-// without returns the records without a private address, and without the signatures of sets that have lost a
-// record.
+// without also drops signatures of sets that have lost a record.
 func without(rrs []dns.RR) []dns.RR {
 	type set struct {
 		owner  string
@@ -96,8 +91,7 @@ func without(rrs []dns.RR) []dns.RR {
 	})
 }
 
-// hasPrivateAddress reports whether a record leads to a private address: an A or AAAA record, or
-// a hint of an HTTPS or SVCB record (RFC 9460, section 7.3).
+// hasPrivateAddress also checks hints of HTTPS and SVCB (RFC 9460, section 7.3).
 func hasPrivateAddress(rr dns.RR) bool {
 	switch rr := rr.(type) {
 	case *dns.A:
@@ -128,15 +122,13 @@ func isPrivateIP(ip net.IP) bool {
 }
 
 var (
-	// translated4 is the prefix of IPv4 addresses behind a NAT64 (RFC 6052, section 2.1).
+	// IPv4 behind a NAT64 (RFC 6052, section 2.1).
 	translated4 = netip.MustParsePrefix("64:ff9b::/96")
-	// privatePrefixes are what netip does not call private, loopback or link-local: "this
-	// network" (RFC 791, section 3.2) and shared address space (RFC 6598).
+	// Unknown to netip: "this network" (RFC 791, section 3.2), shared address space (RFC 6598).
 	privatePrefixes = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10")}
 )
 
-// isPrivate reports whether an address belongs to a network that an outside name has no
-// business in. a is no IPv4-mapped one.
+// isPrivate reports whether no outside name should have a, which is not IPv4-mapped.
 func isPrivate(a netip.Addr) bool {
 	if translated4.Contains(a) {
 		b := a.As16()

@@ -12,7 +12,6 @@ import (
 	"github.com/miekg/dns"
 )
 
-// records returns records in the form of a zone file.
 func records(t *testing.T, texts ...string) (rrs []dns.RR) {
 	t.Helper()
 	for _, s := range texts {

@@ -31,8 +31,8 @@ func setup(c *caddy.Controller) error {
 	return nil
 }
 
-// Answers returns a function that reports whether the directive of one server block answers for
-// a zone, fully qualified and in lower case. It is an error if the directive is wrong.
+// Answers returns a function that reports whether a block's directive answers for a zone, fully qualified in lower
+// case. A wrong directive is an error.
 func Answers(c *caddy.Controller) (func(zone string) bool, error) {
 	h, err := parse(c)
 	if err != nil {
@@ -72,10 +72,9 @@ func parse(c *caddy.Controller) (*Handler, error) {
 	return h, nil
 }
 
-// wantProtection is what errors say was expected of rebind_protection.
 const wantProtection = "off, on, or on except with zones"
 
-// parse parses the words "on|off" or "on except ZONE...".
+// parse parses "on|off" or "on except ZONE...".
 func (o *rebindOptions) parse(words []string) error {
 	if len(words) > 2 && words[0] == "on" && words[1] == "except" {
 		o.on = true
@@ -89,7 +88,7 @@ func (o *rebindOptions) parse(words []string) error {
 	return err
 }
 
-// zonesParser returns a parser of zones, domain names or networks, below the root.
+// zonesParser parses domain names or networks below the root.
 func zonesParser(to *[]string) corefile.Parser {
 	return func(words []string) error {
 		if len(words) == 0 {

@@ -9,10 +9,8 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// isSingleLabel reports whether a question is for a name of one label that is no top-level
-// domain: one that a guest's resolver has not completed. What says where zones begin and whether
-// they are signed (NS, SOA, DS, DNSKEY) is not among that, whatever the name: a resolver that
-// validates asks for it.
+// isSingleLabel reports whether a name has one label and is no top-level domain: a guest's resolver did not complete
+// it. NS, SOA, DS and DNSKEY are exempt: a validating resolver asks them for any name.
 func isSingleLabel(qname string, qtype uint16) bool {
 	switch qtype {
 	case dns.TypeNS, dns.TypeSOA, dns.TypeDS, dns.TypeDNSKEY:
@@ -21,14 +19,14 @@ func isSingleLabel(qname string, qtype uint16) bool {
 	return qname != "." && dns.CountLabel(qname) == 1 && !isTLD(strings.TrimSuffix(qname, "."))
 }
 
-// isTLD reports whether a label is a top-level domain, by the list that the binary was built with. Some
-// top-level domains have addresses, and a denial of one denies all names below it (RFC 8020).
+// isTLD uses the list of the binary. Some top-level domains have addresses, and denying one denies all names below
+// (RFC 8020).
 func isTLD(label string) bool {
-	// A label with escapes is no TLD, and an escaped dot would be taken for the end of a label.
+	// No TLD has escapes; an escaped dot would end the label.
 	if strings.Contains(label, `\`) {
 		return false
 	}
-	// Where all names below a domain are suffixes, the list does not have the domain itself.
+	// The list lacks a domain if all names below are suffixes.
 	_, listed := publicsuffix.PublicSuffix("x." + label)
 	return listed
 }

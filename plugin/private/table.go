@@ -11,24 +11,20 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
-// zone is a zone that is answered here.
 type zone struct {
 	authority.EmptyZone
 	class class
 }
 
-// table says which names are in which zone. It is immutable.
+// table is immutable.
 type table struct {
-	// zones are those that are answered here, by name, and nil for those that are excepted. All
-	// names are fully qualified and in lower case.
+	// zones are by name, fully qualified in lower case; nil if excepted.
 	zones map[string]*zone
-	// above are the names that have one of zones below them: to deny such a name would deny
-	// the zone too (RFC 8020).
+	// above are names above zones: denying one would deny the zone (RFC 8020).
 	above map[string]bool
 }
 
-// newTable returns the table of the builtin zones but those in except, and of those in also. Of
-// also and except the longest zone that has a name counts.
+// The longest zone of except and also counts.
 func newTable(except, also []string, ttl uint32) table {
 	t := table{zones: map[string]*zone{}, above: map[string]bool{}}
 	for _, b := range builtins() {
@@ -52,15 +48,13 @@ func newTable(except, also []string, ttl uint32) table {
 	return t
 }
 
-// exists reports whether a name is a zone, or has a zone below it.
 func (t *table) exists(qname string) bool {
 	_, known := t.zones[qname]
 	return known || t.above[qname]
 }
 
-// find returns the zone that answers for a name, or reports that the name is excepted. A DS record belongs to
-// the parent zone (RFC 4035, section 3.1.4.1), so a DS query for a zone goes on to the next plugin: a
-// validating resolver learns there that the zone is not signed.
+// A DS record belongs to the parent zone (RFC 4035, section 3.1.4.1), so a DS query for a zone goes to the next
+// plugin. A validating resolver learns there that the zone is not signed.
 func (t *table) find(qname string, qtype uint16) (z *zone, excepted bool) {
 	for off, end := 0, false; !end; off, end = dns.NextLabel(qname, off) {
 		if off == 0 && qtype == dns.TypeDS {

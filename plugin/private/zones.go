@@ -10,32 +10,29 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
-// class says why a name is private; it is a label of the metric.
+// class is why a name is private, a label of the metric.
 type class string
 
 const (
-	// classReverse: reverse zones of addresses that are not unique.
+	// Addresses that are not unique.
 	classReverse class = "reverse"
-	// classSpecial: special-use names that no server has.
+	// Special-use names without servers.
 	classSpecial class = "special"
-	// classSuffix: domains of private networks that are none in the DNS.
-	classSuffix class = "suffix"
-	// classAlso: zones of the Corefile.
-	classAlso class = "also"
-	// classSingleLabel: names of one label.
+	// Suffixes of private networks.
+	classSuffix      class = "suffix"
+	classAlso        class = "also"
 	classSingleLabel class = "single-label"
 )
 
-// builtin is a zone that is served unless the Corefile excepts it.
+// builtin is a zone that the Corefile may except.
 type builtin struct {
 	name   string
 	class  class
 	lookup func(qname string) (names.Answer, bool) // nil for a zone without names
 }
 
-// builtins are the zones of IANA's registry "Locally-Served DNS Zones", the names of its registry
-// "Special-Use Domain Names" that a resolver must not forward, and suffixes of private networks. The README
-// has the source of each.
+// builtins are IANA's "Locally-Served DNS Zones", the "Special-Use Domain Names" that a resolver must not forward, and
+// suffixes of private networks. The README has the sources.
 func builtins() []builtin {
 	all := []builtin{
 		{"localhost.", classSpecial, lookupLocalhost},
@@ -63,14 +60,12 @@ func builtins() []builtin {
 }
 
 var (
-	// unspecified6 and loopback6 are the reverse names of :: and ::1.
 	unspecified6 = strings.Repeat("0.", 32) + "ip6.arpa."
 	loopback6    = "1." + strings.Repeat("0.", 31) + "ip6.arpa."
-	// loopback4 is the reverse name of 127.0.0.1.
-	loopback4 = "1.0.0.127.in-addr.arpa."
+	loopback4    = "1.0.0.127.in-addr.arpa."
 )
 
-// lookupLocalhost has the loopback addresses for each name (RFC 6761, section 6.3).
+// lookupLocalhost follows RFC 6761, section 6.3.
 func lookupLocalhost(string) (names.Answer, bool) {
 	return names.Answer{
 		V4: []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})},
@@ -78,7 +73,6 @@ func lookupLocalhost(string) (names.Answer, bool) {
 	}, true
 }
 
-// lookupLoopback has the reverse names of the loopback addresses.
 func lookupLoopback(qname string) (names.Answer, bool) {
 	if qname == loopback4 || qname == loopback6 {
 		return names.Answer{PTR: []string{"localhost."}}, true
@@ -86,6 +80,6 @@ func lookupLoopback(qname string) (names.Answer, bool) {
 	return names.Answer{}, names.Under(loopback4, qname)
 }
 
-// everyName has each name, and no records: a designated resolver is not offered, and to deny
-// a name of resolver.arpa is not allowed (RFC 9462, section 6.4).
+// everyName offers no designated resolver, and denies no name: a resolver must not deny names of resolver.arpa (RFC
+// 9462, section 6.4).
 func everyName(string) (names.Answer, bool) { return names.Answer{}, true }

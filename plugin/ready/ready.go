@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ready is a CoreDNS plugin that reports over HTTP whether this process can
-// serve, and why not. It replaces CoreDNS's plugin of that name, with its syntax and its
-// status codes: that one has no reasons, and answers 200 for a moment at the start, before it knows which plugins to
-// ask.
+// Package ready is a CoreDNS plugin that reports over HTTP whether this process can serve, and why not. It has the
+// syntax and status codes of CoreDNS' ready, which gives no reasons, and answers 200 at the start until it knows its
+// plugins.
 //
 //	GET /ready ─► monitor.answer ─► notReady ─► Readiness.Ready, Explainer.NotReady
 //
-// Each address has a goroutine that serves, and each request one. monitor.mu guards what
-// they share; no plugin is asked with it held.
+// Each address and each request has a goroutine. monitor.mu guards what they share, and is not held while a plugin is
+// asked.
 package ready
 
 import (
@@ -31,45 +30,40 @@ const name = "ready"
 
 var log = clog.NewWithPlugin(name)
 
-// Readiness is what a plugin implements that may not be ready, as in CoreDNS.
+// Readiness is a plugin that may not be ready, as in CoreDNS.
 type Readiness interface {
 	// Ready reports whether the plugin can serve.
 	Ready() bool
 }
 
-// Explainer is a Readiness that has reasons.
+// Explainer is a Readiness with reasons.
 type Explainer interface {
-	// NotReady returns a reason for each thing that is not ready, none if all is. It
-	// does not end in a full stop.
+	// NotReady returns a reason, without a full stop, for each part that is not ready.
 	NotReady() []string
 }
 
-// Timeouts of one request and of a shutdown, as in CoreDNS.
+// Timeouts as in CoreDNS.
 const (
 	httpTimeout     = 5 * time.Second
 	shutdownTimeout = 5 * time.Second
 )
 
-// monitor answers at the addresses that the server blocks of one Corefile name.
 type monitor struct {
 	addresses []string
 	configs   []*dnsserver.Config
-	// continuously is set when plugins are asked again that were ready once. As in
-	// CoreDNS the last block decides for all.
+	// continuously asks plugins again that were ready. As in CoreDNS, the last block decides.
 	continuously bool
 
 	// mu guards all below.
 	mu sync.Mutex
-	// checks are the plugins to ask, by name: one handler of each answers for all
-	// blocks. It is set by start.
+	// checks has one handler per name, for all blocks. start sets it.
 	checks map[string]Readiness
-	// passed are those that were ready once.
+	// passed are the plugins that were ready once.
 	passed  map[string]bool
 	servers []*http.Server
 }
 
-// start listens at all addresses. It is called when the plugins are set up, and again when
-// a reload has failed, which has called stop before.
+// start also runs after stop if a reload fails.
 func (m *monitor) start() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -107,14 +101,13 @@ func (m *monitor) start() error {
 	return nil
 }
 
-// stop closes all listeners, and drains requests for shutdownTimeout at most. Its error is
-// always nil.
+// stop returns no error.
 func (m *monitor) stop() error {
 	m.mu.Lock()
 	servers := m.servers
 	m.servers = nil
 	m.mu.Unlock()
-	// The lock must not be held here: answers need it.
+	// Answers need the lock.
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
 	for _, s := range servers {
@@ -125,8 +118,7 @@ func (m *monitor) stop() error {
 	return nil
 }
 
-// answer answers a request: 200 and OK, or 503, a line with the names of the plugins that are not ready, as in
-// CoreDNS, and a line for each reason.
+// answer answers 200, or 503 with a line of plugins, as in CoreDNS, and a line per reason.
 func (m *monitor) answer(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	status, text := http.StatusOK, http.StatusText(http.StatusOK)
@@ -137,10 +129,9 @@ func (m *monitor) answer(w http.ResponseWriter, _ *http.Request) {
 		}
 	}
 	w.WriteHeader(status)
-	_, _ = w.Write([]byte(text)) // it fails if the client has closed the connection
+	_, _ = w.Write([]byte(text)) // fails if the client has closed the connection
 }
 
-// notReady asks the plugins, and returns the plugins that are not ready, sorted, and their reasons.
 func (m *monitor) notReady() (plugins, reasons []string) {
 	m.mu.Lock()
 	checks := maps.Clone(m.checks)

@@ -20,7 +20,6 @@ import (
 	"github.com/puntdns/puntdns/internal/testkit"
 )
 
-// part is a plugin that may be not ready.
 type part struct {
 	name string
 	why  []string
@@ -33,12 +32,10 @@ func (p *part) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (
 	return plugin.NextOrFailure(p.name, p.next, ctx, w, r)
 }
 
-// explainer is one that says why.
 type explainer struct{ part }
 
 func (e *explainer) NotReady() []string { return e.why }
 
-// started is a monitor of plugins, and where it listens.
 func started(t *testing.T, m *monitor, plugins ...plugin.Handler) string {
 	t.Helper()
 	c := &dnsserver.Config{Zone: ".", ListenHosts: []string{"127.0.0.1"}}
@@ -113,7 +110,7 @@ func TestUntilReady(t *testing.T) {
 func TestStop(t *testing.T) {
 	m := &monitor{}
 	address := started(t, m, &part{name: "a"})
-	for range 3 { // as many reloads that fail
+	for range 3 { // as many failed reloads
 		if err := m.stop(); err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +126,6 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// slow is a plugin that takes its time to say that it is ready.
 type slow struct {
 	part
 	asked, goOn chan struct{}
@@ -141,8 +137,7 @@ func (s *slow) Ready() bool {
 	return true
 }
 
-// A request that is being answered gets its answer, and the end waits for no more than
-// that.
+// A request in progress gets its answer; stop waits no longer.
 func TestStopDuringRequest(t *testing.T) {
 	a := &slow{part{name: "a"}, make(chan struct{}), make(chan struct{})}
 	m := &monitor{}
@@ -152,7 +147,7 @@ func TestStopDuringRequest(t *testing.T) {
 	<-a.asked
 	go func() {
 		began := time.Now()
-		_ = m.stop() // has no error
+		_ = m.stop() // no error
 		stopped <- time.Since(began)
 	}()
 	for { // until it no longer listens

@@ -14,7 +14,6 @@ import (
 	"github.com/puntdns/puntdns/internal/corefile"
 )
 
-// defaultAddress is where /ready is served unless the Corefile gives another one.
 const defaultAddress = ":8181"
 
 func init() { plugin.Register(name, setup) }

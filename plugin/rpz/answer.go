@@ -16,13 +16,11 @@ import (
 	"github.com/puntdns/puntdns/plugin/rpz/rules"
 )
 
-// answerWriter looks at the answer of the plugins behind this one.
 type answerWriter struct {
 	dns.ResponseWriter
 	query *query
 }
 
-// WriteMsg implements dns.ResponseWriter.
 func (w *answerWriter) WriteMsg(m *dns.Msg) error {
 	q := w.query
 	if m.Rcode != dns.RcodeSuccess && m.Rcode != dns.RcodeNameError || len(m.Question) == 0 {
@@ -36,7 +34,7 @@ func (w *answerWriter) WriteMsg(m *dns.Msg) error {
 	return w.ResponseWriter.WriteMsg(m)
 }
 
-// Write implements dns.ResponseWriter; p is a whole DNS message.
+// Write takes a whole DNS message.
 func (w *answerWriter) Write(p []byte) (int, error) {
 	m := new(dns.Msg)
 	if err := m.Unpack(p); err != nil {
@@ -48,19 +46,17 @@ func (w *answerWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// chain is the answer that a rule was found in.
 type chain struct {
 	msg *dns.Msg
-	// before are the records by which the answer leads to the name of the rule.
+	// before are the records that lead to the name of the rule.
 	before []dns.RR
 }
 
-// maxChain bounds the CNAME records of an answer that are followed.
+// maxChain limits the CNAME records that are followed.
 const maxChain = 16
 
-// walk looks for a rule of a name in the answer: of the question, then of each target of a CNAME
-// record, and of the addresses of the last one. The first name that has a rule decides
-// (draft-vixie-dnsop-dns-rpz-00, section 5.1). before are the records above it.
+// walk looks for a rule of the question, each CNAME target, and the last addresses. The first name with a
+// rule decides (draft-vixie-dnsop-dns-rpz-00, section 5.1). before are the records above it.
 func (q *query) walk(m *dns.Msg) (found *hit, before []dns.RR) {
 	qtype := q.state.QType()
 	owner, n := q.state.QName(), &q.name
@@ -70,7 +66,7 @@ func (q *query) walk(m *dns.Msg) (found *hit, before []dns.RR) {
 		if cname == nil || i == maxChain {
 			s.answered, s.addresses = true, addressesOf(m, qtype)
 		} else {
-			s.unseen = true // its addresses are those of a later step
+			s.unseen = true // its addresses belong to a later step
 		}
 		f, v := q.handler.decide(n, s)
 		f.step = owner
@@ -96,7 +92,6 @@ func (q *query) walk(m *dns.Msg) (found *hit, before []dns.RR) {
 	return nil, nil
 }
 
-// cnameOf returns the CNAME record of an owner that the answer follows, nil for none.
 func cnameOf(m *dns.Msg, owner string, qtype uint16) *dns.CNAME {
 	if qtype == dns.TypeCNAME || qtype == dns.TypeANY {
 		return nil
@@ -109,8 +104,7 @@ func cnameOf(m *dns.Msg, owner string, qtype uint16) *dns.CNAME {
 	return nil
 }
 
-// recordsOf returns the CNAME record of an owner, with the DNAME record that it is made of, and
-// their signatures.
+// recordsOf includes the DNAME record and signatures.
 func recordsOf(m *dns.Msg, owner string) (all []dns.RR) {
 	for _, rr := range m.Answer {
 		switch h := rr.Header(); h.Rrtype {
@@ -127,7 +121,6 @@ func recordsOf(m *dns.Msg, owner string) (all []dns.RR) {
 	return all
 }
 
-// addressesOf returns the addresses in an answer to a query for them, or for records with address hints.
 func addressesOf(m *dns.Msg, qtype uint16) (all []netip.Addr) {
 	if !rules.MayHaveAddresses(qtype) {
 		return nil
@@ -156,8 +149,7 @@ func addressesOf(m *dns.Msg, qtype uint16) (all []netip.Addr) {
 	return all
 }
 
-// hintsOf returns the address hints of a record (RFC 9460, section 7.3). Clients connect to them before they ask for
-// addresses.
+// hintsOf returns address hints (RFC 9460, section 7.3), to which clients connect first.
 func hintsOf(rr *dns.SVCB) (all []net.IP) {
 	for _, v := range rr.Value {
 		switch v := v.(type) {
@@ -170,8 +162,7 @@ func hintsOf(rr *dns.SVCB) (all []net.IP) {
 	return all
 }
 
-// isSigned reports whether what the answer has of an owner is signed; last is set for the end of
-// the chain, which may be a denial.
+// isSigned is about the owner's records. last is set at the end of the chain, which may be a denial.
 func isSigned(m *dns.Msg, owner string, last bool) bool {
 	has := false
 	for _, rr := range m.Answer {
@@ -196,8 +187,7 @@ func isSigned(m *dns.Msg, owner string, last bool) bool {
 	return false
 }
 
-// act applies a rule. c is the answer in which the rule was found, nil for none. done is false if the answer
-// stays as it is.
+// act takes the answer with the rule, nil for none. done is false if the answer stays.
 func (q *query) act(f *hit, c *chain) (done bool, err error) {
 	q.logOnly(f.logged, f.step)
 	var m *dns.Msg
@@ -205,7 +195,7 @@ func (q *query) act(f *hit, c *chain) (done bool, err error) {
 	if action == rules.Local {
 		passthru := false
 		if m, passthru = q.local(f, c); passthru {
-			action = rules.Passthru // in its obsolete form
+			action = rules.Passthru // obsolete form
 		}
 	}
 	q.record(f, action.String())
@@ -218,7 +208,7 @@ func (q *query) act(f *hit, c *chain) (done bool, err error) {
 		if q.state.Proto() == "tcp" {
 			return false, nil
 		}
-		m = q.reply(nil) // without any record, as BIND
+		m = q.reply(nil) // no records, as BIND
 		m.Truncated = true
 		if c != nil {
 			m.Rcode, m.RecursionAvailable = c.msg.Rcode, c.msg.RecursionAvailable
@@ -235,10 +225,9 @@ func (q *query) act(f *hit, c *chain) (done bool, err error) {
 	return true, q.write(f, m)
 }
 
-// reply returns an answer without the records of rules.
 func (q *query) reply(c *chain) *dns.Msg {
 	m := new(dns.Msg).SetReply(q.state.Req)
-	m.RecursionAvailable = !q.punted // else the server sets it where it offers recursion
+	m.RecursionAvailable = !q.punted // else the server sets it if it offers recursion
 	if c != nil {
 		m.Answer = append(m.Answer, c.before...)
 		m.RecursionAvailable = c.msg.RecursionAvailable
@@ -246,8 +235,7 @@ func (q *query) reply(c *chain) *dns.Msg {
 	return m
 }
 
-// local returns an answer of local data. passthru is set for a rule that has its own name as the
-// target of a CNAME record.
+// local returns an answer of local data. passthru is set for a CNAME record to the rule's own name.
 func (q *query) local(f *hit, c *chain) (m *dns.Msg, passthru bool) {
 	qtype := q.state.QType()
 	m = q.reply(c)
@@ -281,7 +269,6 @@ func (q *query) local(f *hit, c *chain) (m *dns.Msg, passthru bool) {
 	return m, false
 }
 
-// follow adds what the server answers for the target of a CNAME record.
 func (q *query) follow(m *dns.Msg, target string) {
 	ctx := context.WithValue(q.ctx, targetKey{}, true)
 	t, err := q.handler.lookup(ctx, q.state, target, q.state.QType())
@@ -300,7 +287,7 @@ func (q *query) follow(m *dns.Msg, target string) {
 	m.RecursionAvailable = m.RecursionAvailable || t.RecursionAvailable
 }
 
-// unsigned returns the records that are no signatures or proofs: the whole can't be verified.
+// unsigned removes signatures and proofs: the changed answer can't be verified.
 func unsigned(all []dns.RR) (rest []dns.RR) {
 	for _, rr := range all {
 		switch rr.Header().Rrtype {
@@ -312,13 +299,12 @@ func unsigned(all []dns.RR) (rest []dns.RR) {
 	return rest
 }
 
-// write completes an answer, and writes it.
 func (q *query) write(f *hit, m *dns.Msg) error {
 	if m.Rcode != dns.RcodeServerFailure { // as BIND
 		m.Extra = append(m.Extra, dns.Copy(f.rules.SOA))
 	}
 	if q.handler.ede != 0 {
-		authority.AddError(m, q.state.Req, q.handler.ede)
+		authority.AddError(m, q.state.Req, q.handler.ede, "")
 	}
 	return origin.ReplaceAnswer(q.state.W, m)
 }

@@ -10,67 +10,61 @@ import (
 	"github.com/puntdns/puntdns/plugin/rpz/source"
 )
 
-// policyZone is one zone of a Handler.
 type policyZone struct {
 	config source.Config
-	// at is its line in the Corefile.
-	at corefile.Position
-	// override replaces the actions of rules; NoAction leaves them.
+	at     corefile.Position
+	// override replaces the actions of rules; NoAction keeps them.
 	override rules.Action
-	// logOnly has the rules of the zone only counted and logged.
+	// logOnly: rules are only counted and logged.
 	logOnly bool
 	// source is set by open.
 	source *source.Source
 }
 
-// rules returns the present rules, nil for none.
+// rules returns nil for none.
 func (z *policyZone) rules() *rules.Rules { return z.source.Rules() }
 
-// hit is a rule that is for a query.
+// hit is a matching rule.
 type hit struct {
 	zone    *policyZone
 	rules   *rules.Rules
 	policy  rules.Policy
 	action  rules.Action
 	trigger rules.Trigger
-	// wildcard and by identify the rule of a name, prefix the rule of an address.
+	// wildcard and by identify a name's rule, prefix an address's.
 	wildcard bool
 	by       int
 	prefix   netip.Prefix
-	// step is the name that the rule matches: the name of the question, or the target of a CNAME record in
-	// the answer.
+	// step is the matched name: the question, or a CNAME target in the answer.
 	step string
-	// logged are the rules of zones before it that are only logged.
+	// logged are matching rules of earlier log-only zones.
 	logged []hit
 }
 
-// verdict is what to do about a name.
 type verdict uint8
 
 const (
-	miss verdict = iota // no rule is for it
+	miss verdict = iota // no rule matches
 	act                 // by the rule that was found
-	wait                // for the answer, before it can be said
+	wait                // for the answer
 )
 
-// step is one name of a query, and its addresses if they are known.
+// step is one name of a query.
 type step struct {
 	qtype uint16
-	// checked is set if no rule is for the name.
+	// checked is set if no rule matches the name.
 	checked bool
-	// answered is set once addresses has all addresses of the name that the client would get.
+	// answered is set once addresses is complete.
 	answered  bool
 	addresses []netip.Addr
-	// unseen is set if the answer may never be known.
+	// unseen is set if puntdns may never see the answer.
 	unseen bool
 }
 
-// decide returns the rule for a name: the rule of the first zone that has one. In a zone a rule for the name
-// precedes a rule for an address. Before the answer is known, a rule has to wait if a zone before it has
-// rules for addresses, since one of these may match. A zone that only logs makes no other zone wait.
+// decide returns the rule of the first zone with one; names precede addresses. Before the answer, a rule
+// waits for an earlier zone with rules for addresses, unless this only logs.
 //
-// BIND orders rules in the same way (rpz_get_zbits in lib/ns/query.c), with
-// qname-wait-recurse no.
+// This is BIND's order with qname-wait-recurse no (rpz_get_zbits in lib/ns/query.c).
 func (h *Handler) decide(n *rules.Name, s step) (found hit, v verdict) {
 	var logged []hit
 	waits := false

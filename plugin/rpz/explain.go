@@ -5,11 +5,11 @@ package rpz
 import (
 	"fmt"
 
+	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/internal/explain"
 	"github.com/puntdns/puntdns/plugin/rpz/rules"
 )
 
-// done says in words what a rule does to a query.
 var done = map[rules.Action]string{
 	rules.NXDomain: "says that the name does not exist",
 	rules.NoData:   "says that the name has no records",
@@ -18,7 +18,6 @@ var done = map[rules.Action]string{
 	rules.Local:    "answers with records of its own",
 }
 
-// explain notes which rule was found and its effect, and adds a finding if the rule decides the answer.
 func (q *query) explain(x *explain.Step, f *hit, action string) {
 	x.Notef("rule %s of zone %s: %s", f.rule(), f.zone.config.Zone, action)
 	said, ok := done[f.action]
@@ -27,7 +26,7 @@ func (q *query) explain(x *explain.Step, f *hit, action string) {
 	}
 	zone := &f.zone.config
 	x.Find(explain.Finding{
-		Code: explain.Policy, Text: fmt.Sprintf("a filter decides: rule %s of the policy zone %s %s", f.rule(), zone, said),
+		Code: api.CodePolicy, Text: fmt.Sprintf("a filter decides: rule %s of the policy zone %s %s", f.rule(), zone, said),
 		Remedy: fmt.Sprintf("if the guest is to have the name, remove the rule from %s, or give a policy zone before it a rule `CNAME rpz-passthru.` for the name", zone.Place()),
 	})
 }

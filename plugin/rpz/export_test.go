@@ -2,4 +2,4 @@
 
 package rpz
 
-var TellStatus = tellStatus
+var AddStatus = addStatus

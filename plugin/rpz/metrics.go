@@ -15,7 +15,6 @@ var (
 	linesDropped = series.Counter("log_lines_dropped_total", "Lines of the log that were over its rate.").WithLabelValues()
 )
 
-// Metrics of the zones, read at each scrape.
 var (
 	series = metricset.New(name)
 
@@ -32,7 +31,7 @@ var (
 func init() { series.OnScrape(scrape) }
 
 func scrape(to metricset.Scrape) {
-	// Sources that differ only in their key or limits would be the same metric.
+	// Sources that differ only in key or limits have the same metric.
 	seen := map[[2]string]bool{}
 	for _, s := range source.All() {
 		c := s.Config()

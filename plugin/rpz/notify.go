@@ -19,22 +19,20 @@ import (
 	"github.com/puntdns/puntdns/plugin/rpz/source"
 )
 
-// Results of a NOTIFY in metrics.
 const (
 	notifyTaken   = "accepted"
 	notifyRefused = "refused"
 )
 
-// serveNotify handles a NOTIFY (RFC 1996). If a primary of a policy zone sends it, the source asks that
-// primary at once. Any other NOTIFY for a policy zone is refused, so that it does not reach a server outside.
-// The policy zone may belong to another server block.
+// serveNotify has the source ask a primary that sends a NOTIFY (RFC 1996). Any other NOTIFY for a policy zone
+// is refused, and does not reach an outside server.
 func (h *Handler) serveNotify(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 	if len(r.Question) != 1 || r.Question[0].Qtype != dns.TypeSOA || r.Question[0].Qclass != dns.ClassINET {
 		return plugin.NextOrFailure(name, h.Next, ctx, w, r)
 	}
 	_, punted := origin.FromContext(ctx)
 	key, signed := signerOf(ctx, w, r)
-	from, _ := netip.ParseAddrPort(w.RemoteAddr().String()) // the zero value is no primary's
+	from, _ := netip.ParseAddrPort(w.RemoteAddr().String()) // zero is no primary
 	zone := dns.CanonicalName(r.Question[0].Name)
 	known, taken := source.Notify(zone, from.Addr(), func(k source.Key) bool {
 		return !punted && (k == (source.Key{}) || signed && k.Name == key)
@@ -48,7 +46,7 @@ func (h *Handler) serveNotify(ctx context.Context, w dns.ResponseWriter, r *dns.
 		m.Authoritative = true
 		if t := r.IsTsig(); t != nil && signed {
 			state := request.Request{W: w, Req: r}
-			state.SizeAndDo(m) // an OPT record stands before the signature
+			state.SizeAndDo(m) // OPT precedes the signature
 			m.SetTsig(t.Hdr.Name, t.Algorithm, t.Fudge, time.Now().Unix())
 		}
 	} else {
@@ -59,8 +57,8 @@ func (h *Handler) serveNotify(ctx context.Context, w dns.ResponseWriter, r *dns.
 	return dns.RcodeSuccess, w.WriteMsg(m)
 }
 
-// signerOf returns the name of the key that has signed a message, and reports whether the signature is
-// right. The server has verified it. Plugin tsig takes it off the message.
+// signerOf returns the key of a signature that the server has verified; plugin tsig removes it from the
+// message.
 func signerOf(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (key string, ok bool) {
 	if key, ok := tsig.ValidatedKeyName(ctx); ok {
 		return key, true
@@ -72,9 +70,9 @@ func signerOf(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (key string
 	return dns.CanonicalName(t.Hdr.Name), true
 }
 
-// shareKeys has the servers of a block verify messages that are signed by the keys of its policy zones.
+// shareKeys adds the zones' keys to those that the block's servers verify.
 func (h *Handler) shareKeys(config *dnsserver.Config) error {
-	all := maps.Clone(config.TsigSecret) // the map is that of plugin tsig
+	all := maps.Clone(config.TsigSecret) // the map belongs to plugin tsig
 	if all == nil {
 		all = map[string]string{}
 	}
@@ -98,6 +96,5 @@ func (h *Handler) shareKeys(config *dnsserver.Config) error {
 	return nil
 }
 
-// OwnKeys returns the names of keys that shareKeys has added. They sign a NOTIFY, and are none of plugin
-// tsig: ofpunt leaves them out for guests.
+// OwnKeys returns the keys that shareKeys added, which only sign NOTIFY: ofpunt leaves them out for guests.
 func (h *Handler) OwnKeys() []string { return h.ownKeys }

@@ -22,19 +22,18 @@ import (
 )
 
 const (
-	// defaultMaxTTL is max-policy-ttl of BIND, in seconds.
+	// defaultMaxTTL is BIND's max-policy-ttl in seconds.
 	defaultMaxTTL = 5
-	// defaultLogRate is the lines a second of log without a number.
+	// defaultLogRate is in lines a second.
 	defaultLogRate = 10
-	// maxZones is the bound of BIND.
+	// maxZones is BIND's limit.
 	maxZones = 64
-	// defaultMaxRecords and defaultMaxBytes are the limits of each zone.
+	// Limits of each zone.
 	defaultMaxRecords = 4_000_000
 	defaultMaxBytes   = 256 << 20
 )
 
-// edeCodes are the Extended DNS Errors of an answer by a policy (RFC 8914, section 5.2), by the
-// words of BIND.
+// edeCodes are the Extended DNS Errors (RFC 8914, section 5.2) by BIND's words.
 var edeCodes = map[string]uint16{
 	"none":       0,
 	"forged":     dns.ExtendedErrorCodeForgedAnswer,
@@ -44,10 +43,8 @@ var edeCodes = map[string]uint16{
 	"prohibited": dns.ExtendedErrorCodeProhibited,
 }
 
-// zoneLine is one property zone.
 type zoneLine struct {
 	*policyZone
-	// keyName is the name of the key for a transfer, "" for none.
 	keyName string
 }
 
@@ -100,12 +97,11 @@ func readHandler(c *caddy.Controller) (*Handler, error) {
 	return h, nil
 }
 
-// zoneError returns an error about a zone, in the form of corefile.Directive.Errorf.
+// zoneError has the form of corefile.Directive.Errorf.
 func (h *Handler) zoneError(z *policyZone, err error) error {
 	return fmt.Errorf("%s - %s: zone %s: %w", z.at, h.directive, z.config.Zone, err)
 }
 
-// parsers returns the parsers of the properties that are given once.
 func (h *Handler) parsers() map[string]corefile.Parser {
 	return map[string]corefile.Parser{
 		"break_dnssec": flag(&h.breakDNSSEC),
@@ -151,7 +147,6 @@ func (h *Handler) parsers() map[string]corefile.Parser {
 	}
 }
 
-// flag returns the parser of a property without words.
 func flag(to *bool) corefile.Parser {
 	return func(words []string) error {
 		*to = true
@@ -174,8 +169,7 @@ func number(words []string, what string, least, most uint64) (uint64, error) {
 	return n, nil
 }
 
-// parseZone reads the words of a zone: NAME file PATH | transfer PRIMARY..., then tsig KEY and
-// policy POLICY.
+// parseZone parses NAME file PATH | transfer PRIMARY..., then tsig KEY and policy POLICY.
 func parseZone(words []string) (z zoneLine, err error) {
 	const want = "NAME file PATH or NAME transfer ADDRESS..., then policy POLICY"
 	z.policyZone = new(policyZone)
@@ -220,8 +214,7 @@ func parseZone(words []string) (z zoneLine, err error) {
 	return z, nil
 }
 
-// parsePrimaries reads addresses up to the first word that is no address, and returns that word and all after
-// it.
+// parsePrimaries returns the words from the first that is no address.
 func (z *zoneLine) parsePrimaries(words []string) (rest []string, err error) {
 	var all []string
 	for len(words) > 0 && words[0] != "tsig" && words[0] != "policy" {
@@ -250,7 +243,7 @@ func (z *zoneLine) parsePolicy(word string) error {
 	return nil
 }
 
-// parseKey reads the words of a key: NAME SECRET [ALGORITHM].
+// parseKey parses NAME SECRET [ALGORITHM].
 func parseKey(words []string) (source.Key, error) {
 	if len(words) < 2 || len(words) > 3 {
 		return source.Key{}, fmt.Errorf("%d words: expected NAME SECRET [ALGORITHM]", len(words))

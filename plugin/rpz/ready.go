@@ -9,12 +9,10 @@ import (
 
 var (
 	handlersMu sync.Mutex // guards handlers
-	// handlers are those that are open.
-	handlers = map[*Handler]bool{}
+	handlers   = map[*Handler]bool{}
 )
 
-// Ready implements ready.Readiness, for all handlers of the process: the plugin ready asks one
-// handler of each plugin name.
+// Ready reports for all handlers of the process: plugin ready asks one handler of each plugin name.
 func (h *Handler) Ready() bool { return len(h.NotReady()) == 0 }
 
 // NotReady implements ready.Explainer: the zones without rules of handlers that require them.

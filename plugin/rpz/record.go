@@ -17,17 +17,15 @@ import (
 	"github.com/puntdns/puntdns/plugin/rpz/rules"
 )
 
-// Words instead of an action: why a rule that matches is not used.
 const (
 	onlyLogged = "log"    // the policy of the zone is log
-	signed     = "signed" // the answer is signed, and the client asks for signatures
+	signed     = "signed" // the answer is signed, and the client has set DO
 )
 
-// record counts and logs that a rule was found and its effect, and sets metadata.
 func (q *query) record(f *hit, action string) {
 	explained := explain.Of(q.ctx)
 	if explained != nil {
-		q.explain(explained, f, action) // and it is not counted
+		q.explain(explained, f, action) // not counted
 	} else {
 		matches.WithLabelValues(metrics.WithServer(q.ctx), metrics.WithView(q.ctx), f.zone.config.Zone, action).Inc()
 	}
@@ -39,14 +37,12 @@ func (q *query) record(f *hit, action string) {
 	}
 }
 
-// answers records that a rule makes the answer.
 func (q *query) answers(f *hit) {
 	if l, ok := q.ctx.Value(labelsKey{}).(*labels); ok {
 		l.answer = f.zone.config.Zone
 	}
 }
 
-// logOnly records the rules of zones that are only logged.
 func (q *query) logOnly(all []hit, step string) {
 	for i := range all {
 		all[i].step = step
@@ -54,7 +50,7 @@ func (q *query) logOnly(all []hit, step string) {
 	}
 }
 
-// rule returns the owner of the rule without the zone, or the prefix that it is for.
+// rule returns the owner of the rule without the zone, or its prefix.
 func (f *hit) rule() string {
 	if f.trigger == rules.ResponseIP {
 		return f.prefix.String()
@@ -64,8 +60,7 @@ func (f *hit) rule() string {
 	return n.Trigger(f.wildcard, f.by)
 }
 
-// line is the log line of a rule that was found. The client's address alone does not identify the client,
-// since tenants may share addresses.
+// line returns a log line. It has port and network, since tenants may share addresses.
 func (q *query) line(f *hit, action string) string {
 	who := ""
 	if o, ok := origin.FromContext(q.ctx); ok {
@@ -79,10 +74,8 @@ func (q *query) line(f *hit, action string) string {
 		f.zone.config.Zone, action, f.trigger, f.rule(), q.state.QName(), dns.Type(q.state.QType()), q.state.IP(), who)
 }
 
-// hitLog logs rules that were found, so many a second at most.
 type hitLog struct{ limit *rate.Limiter }
 
-// newHitLog returns one of some lines a second, and no more at a time.
 func newHitLog(perSecond int) *hitLog {
 	return &hitLog{rate.NewLimiter(rate.Limit(perSecond), perSecond)}
 }
@@ -95,13 +88,12 @@ func (l *hitLog) print(line func() string) {
 	}
 }
 
-// labels are the metadata of a query. answer is the zone whose rule has made the answer.
+// labels are the metadata of a query. answer is the zone that made the answer.
 type labels struct{ zone, action, trigger, answer string }
 
 type labelsKey struct{}
 
-// Metadata implements metadata.Provider: the zone, the effect and the trigger of the rule that was found
-// last, and the zone whose rule has made the answer. Each is empty for none.
+// Metadata implements metadata.Provider: the last rule, and the zone that made the answer.
 func (*Handler) Metadata(ctx context.Context, _ request.Request) context.Context {
 	l := new(labels)
 	metadata.SetValueFunc(ctx, name+"/zone", func() string { return l.zone })

@@ -10,12 +10,12 @@
 //	                  decide by the targets of CNAME records and the addresses
 //	                                   └─► a rule: another answer, none, or this one
 //
-// decide.go decides which rule applies, by the rules of package rules, which package source keeps up to date.
-// answer.go makes the answer. For the target of a local CNAME record it queries the server itself, and that
-// query is not filtered again. notify.go hands a NOTIFY for a policy zone to package source.
+// decide.go selects the rule; package rules holds them, package source updates them. answer.go makes the
+// answer, with a query to the server itself for the target of a local CNAME record; that query is not
+// filtered. notify.go hands a NOTIFY to package source.
 //
-// Queries are handled on the goroutines of their servers. They take one lock: the lock of the rate of log
-// lines, if the log is on and a rule matches. handlersMu guards which handlers *ready* asks.
+// Queries run on the goroutines of their servers. They take one lock: the log's rate limiter, if the log is
+// on and a rule matches. handlersMu guards which handlers *ready* asks.
 package rpz
 
 import (
@@ -43,27 +43,23 @@ type Handler struct {
 
 	options
 	directive *corefile.Directive
-	// policies are in the order of the Corefile.
-	policies []*policyZone
-	// lookup asks the server for the target of a local CNAME record.
+	policies  []*policyZone
+	// lookup asks the server for a local CNAME's target.
 	lookup func(ctx context.Context, state request.Request, name string, qtype uint16) (*dns.Msg, error)
-	// lines bounds the log lines, nil for no log.
-	lines *hitLog
-	// ownKeys is set by shareKeys.
+	// lines is nil for no log.
+	lines   *hitLog
 	ownKeys []string
 }
 
-// options are the properties that are not of one zone.
 type options struct {
-	// breakDNSSEC has signed answers rewritten for those who ask for signatures.
+	// breakDNSSEC: signed answers are rewritten even for clients that set DO.
 	breakDNSSEC bool
-	// required has queries fail while a zone has no rules, and a start wait for files.
+	// required: queries fail while a zone has no rules, and a start waits for files.
 	required bool
-	// ede is the code of the Extended DNS Error in answers, 0 for none.
+	// ede is the Extended DNS Error of answers, 0 for none.
 	ede uint16
-	// maxTTL is the largest TTL of local data in seconds.
+	// maxTTL limits local data, in seconds.
 	maxTTL uint32
-	// limits bound each zone.
 	limits rules.Limits
 }
 
@@ -77,7 +73,6 @@ func newHandler() *Handler {
 // Name implements plugin.Handler.
 func (*Handler) Name() string { return name }
 
-// targetKey marks the context of a lookup of a target.
 type targetKey struct{}
 
 // ServeDNS implements plugin.Handler.
@@ -96,7 +91,7 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	if !q.name.Set(state.QName()) {
 		return plugin.NextOrFailure(name, h.Next, ctx, w, r)
 	}
-	// In hijack mode the answer of the server that the guest has asked does not come by here.
+	// In hijack mode puntdns does not see the answer of the guest's server.
 	o, punted := origin.FromContext(ctx)
 	q.punted = punted
 	q.unseen = punted && o.Hijacked
@@ -118,8 +113,7 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	return plugin.NextOrFailure(name, h.Next, ctx, &answerWriter{ResponseWriter: w, query: q}, r)
 }
 
-// filtered reports whether rules are for a message: for a query for names of the Internet, ANY
-// class included, which has these too.
+// filtered reports whether rules apply: to class IN, and to ANY, which includes IN.
 func filtered(r *dns.Msg) bool {
 	if r.Opcode != dns.OpcodeQuery || len(r.Question) == 0 {
 		return false
@@ -128,7 +122,7 @@ func filtered(r *dns.Msg) bool {
 	return class == dns.ClassINET || class == dns.ClassANY
 }
 
-// unloaded returns a zone that has no rules, nil if all have.
+// unloaded returns a zone without rules, nil if all have some.
 func (h *Handler) unloaded() *policyZone {
 	for _, z := range h.policies {
 		if z.rules() == nil {
@@ -138,17 +132,15 @@ func (h *Handler) unloaded() *policyZone {
 	return nil
 }
 
-// query is one query that is being filtered.
 type query struct {
 	handler *Handler
 	ctx     context.Context
 	state   request.Request
 	name    rules.Name
-	// keepSigned is set if a signed answer has to stay as it is: the client has set DO, and there is no
-	// break_dnssec.
+	// keepSigned: a signed answer stays, since the client has set DO and there is no break_dnssec.
 	keepSigned bool
-	// punted is set for a query of a guest, unseen where its answer may not come by here.
+	// punted is set for a guest's query, unseen if its answer may not pass here.
 	punted, unseen bool
-	// checked is set once no rule is for the name of the question itself.
+	// checked is set once no rule matches the question's name.
 	checked bool
 }

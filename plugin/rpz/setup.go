@@ -15,8 +15,7 @@ import (
 
 func init() { plugin.Register(name, setup) }
 
-// setup only parses; the callbacks read the zones. internal/lifecycle/reload.go shows when the callbacks are
-// called.
+// setup only parses; callbacks read the zones, in the order of internal/lifecycle/reload.go.
 func setup(c *caddy.Controller) error {
 	h, err := readHandler(c)
 	if err != nil {
@@ -37,12 +36,10 @@ func setup(c *caddy.Controller) error {
 	first := false
 	openOnce := sync.OnceValue(func() error {
 		corefile.OnFailedStart(closeOnce)
-		// A reload waits for files that are new, since the Corefile before is in force meanwhile. Nothing
-		// is in force before a first start.
+		// A reload waits for new files, as the Corefile before stays in force.
 		return h.open(h.required || !first)
 	})
-	// A first start fails before plugins above this one connect to anything. A reload has had the
-	// files looked at by its trial.
+	// A first start fails before plugins above connect. A reload's trial has checked the files.
 	c.OnFirstStartup(func() error {
 		first = true
 		return openOnce()
@@ -52,8 +49,7 @@ func setup(c *caddy.Controller) error {
 	return nil
 }
 
-// open follows the zones, or shares what others follow. With wait it waits for the files. It returns an
-// error if one can't be read and is required.
+// open acquires the sources. With wait it returns an error if a file can't be read and is required.
 func (h *Handler) open(wait bool) error {
 	for _, z := range h.policies {
 		z.source = source.Acquire(z.config, log)
@@ -71,7 +67,7 @@ func (h *Handler) open(wait bool) error {
 	return nil
 }
 
-// close undoes the steps of open that were done.
+// close undoes open, even one that failed halfway.
 func (h *Handler) close() {
 	handlersMu.Lock()
 	delete(handlers, h)
@@ -83,8 +79,8 @@ func (h *Handler) close() {
 	}
 }
 
-// Check returns why a start would refuse the directive of one server block, and warns of files that can't be
-// read and are not required. It reads the beginning of the files.
+// Check returns a start's errors for one server block, and warns of unreadable files that are not required.
+// It reads only the beginning of files.
 func Check(c *caddy.Controller, _ func(directive string) bool) error {
 	h, err := readHandler(c)
 	if err != nil {

@@ -70,7 +70,7 @@ func TestStartWithoutRules(t *testing.T) {
 	reloads()
 	status := func() api.Status {
 		to := api.Status{}
-		rpz.TellStatus(t.Context(), &to)
+		rpz.AddStatus(t.Context(), &to)
 		return to
 	}
 	before := ""

@@ -71,46 +71,46 @@ func (c *comparison) inTurn(start func(*bench) *lab.Process, measure func(row st
 	}
 }
 
-func (c *comparison) put(table, row string, v float64) {
-	c.report.table(table).put(row, v)
-	c.say("%s, %s: %s", table, row, figure(v))
+func (b *bench) put(table, row string, v float64) {
+	b.report.table(table).put(row, v)
+	b.say("%s, %s: %s", table, row, figure(v))
 }
 
 // rate puts the rate of a load, and what a query of it costs a process.
-func (c *comparison) rate(what, row string, p *lab.Process, load func() rate) {
-	begin := c.cpu(p.Pid)
+func (b *bench) rate(what, row string, p *lab.Process, load func() rate) {
+	begin := b.cpu(p.Pid)
 	r := load()
-	cost := c.cpu(p.Pid) - begin
+	cost := b.cpu(p.Pid) - begin
 	if r.completed == 0 {
-		c.t.Fatalf("%s, %s: no answers", what, row)
+		b.t.Fatalf("%s, %s: no answers", what, row)
 	}
-	c.put(what+bRate, row, r.perSecond)
-	c.put(what+bCPU, row, microseconds(cost)/r.completed)
+	b.put(what+bRate, row, r.perSecond)
+	b.put(what+bCPU, row, microseconds(cost)/r.completed)
 	if r.lost > 0 {
-		c.say("%s, %s: %.0f of %.0f lost", what, row, r.lost, r.lost+r.completed)
+		b.say("%s, %s: %.0f of %.0f lost", what, row, r.lost, r.lost+r.completed)
 	}
 }
 
 // latency puts the quantiles of the latency at 2,000 queries/s.
-func (c *comparison) latency(what, row, network string, p peer, names []string) {
-	took, lost := c.latenciesOver(network, p.asker, p.server, names, 2000)
+func (b *bench) latency(what, row, network string, p peer, names []string) {
+	took, lost := b.latenciesOver(network, p.asker, p.server, names, 2000)
 	if len(took) == 0 {
-		c.t.Fatalf("%s, %s: no answers", what, row)
+		b.t.Fatalf("%s, %s: no answers", what, row)
 	}
-	c.put(what+bMedian, row, microseconds(quantile(took, .5)))
-	c.put(what+bP99, row, microseconds(quantile(took, .99)))
+	b.put(what+bMedian, row, microseconds(quantile(took, .5)))
+	b.put(what+bP99, row, microseconds(quantile(took, .99)))
 	if lost > 0 {
-		c.say("%s, %s: %d of %d lost", what, row, lost, lost+len(took))
+		b.say("%s, %s: %d of %d lost", what, row, lost, lost+len(took))
 	}
 }
 
 // overUDP puts rate and latency of names, which file has for dnsperf.
-func (c *comparison) overUDP(what, row string, proc *lab.Process, p peer, names []string, file string) {
-	warm := *c.bench
+func (b *bench) overUDP(what, row string, proc *lab.Process, p peer, names []string, file string) {
+	warm := *b
 	warm.length = time.Second
 	warm.dnsperf(p.asker, p.server, file, 10, 1000)
-	c.rate(what, row, proc, func() rate { return c.dnsperf(p.asker, p.server, file, 100, 0) })
-	c.latency(what, row, "udp", p, names)
+	b.rate(what, row, proc, func() rate { return b.dnsperf(p.asker, p.server, file, 100, 0) })
+	b.latency(what, row, "udp", p, names)
 }
 
 // serves returns what starts puntdns by a Corefile.

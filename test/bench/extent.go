@@ -32,6 +32,8 @@ type extent struct {
 	// openConnections is how many TCP connections guests of one network leave open, which may have
 	// half of all 1,024.
 	openConnections int
+	// openings is how many openings the switch has, of how many guests without a process behind them.
+	openings, openingGuests int
 	// datapathFlows are the sizes of the switch's datapath.
 	datapathFlows []int
 	// leaseSpan is how long the switch is watched with each of them.
@@ -61,7 +63,8 @@ var full = extent{
 	rounds: 5, length: 4 * time.Second, tcpConnections: 9000, victimQueries: 1000, changes: 20,
 	guests: []int{20, 1000}, changeSpan: 5 * time.Second,
 	openConnections: 500,
-	datapathFlows:   []int{1000, 10000, 100000}, leaseSpan: 20 * time.Second,
+	openings:        20000, openingGuests: 100,
+	datapathFlows: []int{1000, 10000, 100000}, leaseSpan: 20 * time.Second,
 	sizes: []size{{20, 100, 1000}, {100, 100, 1000}, {1000, 100, 1000}}, benchTime: "0.5s",
 	outsideNames: 1000, settling: time.Second,
 	cloudSize: cloudSize{nodes: 1000, flows: 3, fewest: 20, most: 100}, cloudNodes: []int{30, 100}, cloudCold: 20, cloudSpan: 10 * time.Second,
@@ -73,7 +76,8 @@ var smallest = extent{
 	rounds: 1, length: 200 * time.Millisecond, passes: 1, tcpConnections: 50, victimQueries: 20, changes: 2,
 	guests: []int{2, 3}, changeSpan: 200 * time.Millisecond,
 	openConnections: 3,
-	datapathFlows:   []int{100}, leaseSpan: time.Second,
+	openings:        20, openingGuests: 2,
+	datapathFlows: []int{100}, leaseSpan: time.Second,
 	sizes: []size{{20, 20, 120}, {21, 20, 120}}, benchTime: "1x",
 	outsideNames: 100, settling: 100 * time.Millisecond,
 	cloudSize: cloudSize{nodes: 10, flows: 2, fewest: 20, most: 100}, cloudNodes: []int{2, 4}, cloudCold: 2, cloudSpan: 1200 * time.Millisecond,

@@ -142,18 +142,26 @@ func flooder(args []string) error {
 		return err
 	}
 	defer conn.Close()
+	sendUntilTerm("queries", func() error {
+		_, err := conn.Write(q)
+		return err
+	})
+	return nil
+}
+
+// sendUntilTerm calls send until SIGTERM, and prints how many of what have left. What the kernel has no room for is not sent.
+func sendUntilTerm(what string, send func() error) {
 	end := make(chan os.Signal, 1)
 	signal.Notify(end, syscall.SIGTERM)
 	fmt.Println("flooding")
 	for sent := 0; ; {
 		select {
 		case <-end:
-			fmt.Printf("%d queries left\n", sent)
-			return nil
+			fmt.Printf("%d %s left\n", sent, what)
+			return
 		default:
 		}
-		// What the kernel has no room for is not sent.
-		if _, err := conn.Write(q); err == nil {
+		if send() == nil {
 			sent++
 		}
 	}

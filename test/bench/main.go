@@ -40,6 +40,7 @@ var suites = []suite{
 	{name: "tcp", run: (*bench).tcp},
 	{name: "forward", run: (*bench).forward},
 	{name: "upstreams", run: (*bench).upstreams},
+	{name: "egress", run: (*bench).egress},
 	{name: "peers", run: (*bench).peersElsewhere},
 	{name: "flood", run: (*bench).flood},
 	{name: "change", run: (*bench).change},
@@ -53,7 +54,7 @@ var suites = []suite{
 }
 
 // programs are what this one starts of itself, to have processes of their own.
-var programs = map[string]func(args []string) error{"ceiling": ceiling, "forwarding-ceiling": forwardingCeiling, "flood": flooder, "ask": asker, "connect": connector, "generate": generateMain, "timed": timed, "puntctl": operator, "cloudnodes": nodesProgram, "cloudcontrollers": controllersProgram, "cloudnode": oneNodeProgram}
+var programs = map[string]func(args []string) error{"ceiling": ceiling, "forwarding-ceiling": forwardingCeiling, "flood": flooder, "flood-addresses": addressFlooder, "ask": asker, "connect": connector, "generate": generateMain, "timed": timed, "puntctl": operator, "cloudnodes": nodesProgram, "cloudcontrollers": controllersProgram, "cloudnode": oneNodeProgram}
 
 func main() {
 	if len(os.Args) > 1 {

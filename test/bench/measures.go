@@ -33,6 +33,8 @@ const (
 
 	pBefore = "puntdns before"
 
+	pEgress = "puntdns with egress"
+
 	pUnwatched = "nobody looks on"
 	pWatch     = "puntctl watch is open"
 	pTop       = "puntctl top is open"
@@ -107,6 +109,24 @@ const (
 	tLocalMB      = "live heap, a node with 20 ports, MB"
 	tLocalHeap    = "live heap, a node with 20 ports, % of everything"
 	tNewGuest     = "a new guest's network is known, ms"
+
+	// Of the suite egress.
+	eCached      = "egress: cached answers"
+	eNewOne      = "egress: a new address in each answer, 1 guest"
+	eNewAll      = "egress: a new address in each answer, 8 guests"
+	eMany        = "egress: a new address in each answer, 1 guest, by openings in the switch"
+	eSwitchCPU   = ", processor time of ovs-vswitchd a query, µs"
+	eMedian      = ", median µs"
+	eP99         = ", p99 µs"
+	eConnections = "egress: resolved and connected at once, connections"
+	eAgain       = "egress: resolved and connected at once, connections whose SYN was sent again"
+	eFailed      = "egress: resolved and connected at once, failures"
+	eServes      = "egress: a start of puntdns, ms until a guest has an answer"
+	eHWM         = "egress: highest resident memory of a start, MB"
+	eClosed      = "closed guests"
+	eOpen        = "a guest without policy and ACLs"
+	eBesideFlood = ", beside a flood of refused packets"
+	eNoOpenings  = "no openings"
 
 	tWatchLoad = "50,000 queries/s are asked while somebody looks on, queries/s"
 	tWatch     = "local names while somebody looks on, queries/s"

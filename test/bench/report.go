@@ -118,6 +118,8 @@ func (e *extent) bars() []bar {
 		{what: "relays, processor time of the main server: " + most + " nodes to nobody", table: tCloudCPU, of: most + " puntdns at two relays, " + inBatches.name, to: "two relays, nobody, " + inBatches.name, most: 1.1, part: "relays"},
 		{what: "the leader of three servers is killed, " + most + " nodes: the last is back, s", table: tCloudBackLast, of: most + " puntdns, leader of three killed", most: 30, part: "cluster"},
 		{what: "the leader of three servers is killed: nodes that kept all guests, %", table: tCloudKept, of: most + " puntdns, leader of three killed", least: 100, part: "cluster"},
+		{what: "cached answers with open addresses, queries/s: with egress to without", table: eCached + bRate, of: pEgress, to: pPuntdns, least: .95},
+		{what: "cached answers with open addresses, processor time: with egress to without", table: eCached + bCPU, of: pEgress, to: pPuntdns, most: 1.05},
 		{what: "local names, queries/s: puntdns to another version", table: bLocal + bRate, of: pPuntdns, to: pBefore, least: .97},
 		{what: "local names with metadata, queries/s: puntdns to another version", table: bLocal + bMetadata + bRate, of: pPuntdns, to: pBefore, least: .97},
 		{what: "outside names from cache, queries/s: puntdns to another version", table: bCached + bRate, of: pPuntdns, to: pBefore, least: .97},

@@ -13,7 +13,7 @@ import (
 	"github.com/puntdns/puntdns/test/pages"
 )
 
-// The commands of docs/audit.md that search a trail find what they should.
+// The commands of docs/audit.md that search an audit log find what they should.
 func TestDocumentedSearch(t *testing.T) {
 	if _, err := exec.LookPath("jq"); err != nil {
 		lab.Lack(t, "there is no jq: %v", err)

@@ -64,6 +64,7 @@ var AllCommands = []Commands{
 	{Section: "README.md#install", Block: 2, Where: Elsewhere, By: "deploy.TestNewUser"},
 	{Section: "README.md#install", Block: 3, Where: Elsewhere, By: "test.TestReadme"},
 
+	{Section: "ofpunt/README.md#fail-closed", Block: 1},
 	{Section: "ofpunt/README.md#why", Block: 1, Where: Elsewhere, By: "test.TestWhy"},
 
 	{Section: "docs/audit.md#asking-it", Where: Elsewhere, By: "test/docs.TestDocumentedSearch"},
@@ -77,6 +78,12 @@ var AllCommands = []Commands{
 		By: "the benchmarks need a machine to themselves; test/bench.TestSuites runs each line of them once"},
 	{Section: "docs/corefile.md#the-corefile", Block: 1, Where: Nowhere,
 		By: "the lab has no systemd; the same check runs for docs/troubleshooting.md, and deploy.TestChassis reloads"},
+	{Section: "docs/egress.md#egress-by-name", Block: 1},
+	{Section: "docs/egress.md#egress-by-name", Block: 2},
+	{Section: "docs/egress.md#policies-in-the-northbound-database"},
+	{Section: "docs/egress.md#see-it", Block: 1, Cases: []Case{{Name: "closed", Says: `pkt\.mark\[31\] == 0(?s:.*)-`}}},
+	{Section: "docs/egress.md#undo", Block: 1, Cases: []Case{{Name: "closed", Undo: "puntctl egress init sandboxes | sh"}}},
+	{Section: "docs/egress.md#undo", Block: 2, Cases: []Case{{Name: "created again", Undo: "ovn-nbctl pg-del sandboxes"}}},
 	{Section: "docs/extending.md#in-a-checkout", Block: 1, Where: Nowhere,
 		By: "example.org has no such module; test.TestDistribution builds one with a plugin of its own"},
 	{Section: "docs/extending.md#a-program-of-your-own", Block: 1, Where: Nowhere,

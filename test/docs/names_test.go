@@ -111,22 +111,20 @@ func TestDocumentedMetrics(t *testing.T) {
 	compare(t, "reason", found(`Reason\w+ += "([a-z-]+)"`, readFile(t, "ofpunt/metric/metric.go")), doc)
 }
 
-// Both pages about labels have a row for each label.
+// The page of labels has each label.
 func TestDocumentedLabels(t *testing.T) {
 	code := []string{label.OfKey("KEY").Name}
 	for _, l := range label.All() {
 		code = append(code, l.Name)
 	}
 	slices.Sort(code)
-	for _, page := range []string{"docs/labels.md#labels", "ofpunt/README.md#metadata"} {
-		table, _ := pages.Section(t, root, page, "")
-		var doc []string
-		for _, cell := range found(`(?m)^\|(.*?)\|`, table) {
-			doc = append(doc, found("`(ofpunt/[^`]+)`", cell)...)
-		}
-		slices.Sort(doc)
-		compare(t, page+": label", code, doc)
+	table, _ := pages.Section(t, root, "docs/labels.md#labels", "")
+	var doc []string
+	for _, cell := range found(`(?m)^\|(.*?)\|`, table) {
+		doc = append(doc, found("`(ofpunt/[^`]+)`", cell)...)
 	}
+	slices.Sort(doc)
+	compare(t, "label", code, doc)
 }
 
 // The manual page has each option of the program, and no other.

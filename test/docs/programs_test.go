@@ -91,7 +91,7 @@ func puntctlKnows(args []string) error {
 	if at < 0 {
 		return fmt.Errorf("no command among %q", args)
 	}
-	command, _, err := root.Find(args[at : at+1])
+	command, _, err := root.Find(args[at:])
 	if err != nil {
 		return err
 	}

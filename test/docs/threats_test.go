@@ -17,7 +17,7 @@ var threatTests = map[string]string{
 	"forged-origin":    "TestHostileOrigin TestTenants TestContainers",
 	"port-number-reused": `TestKeysChangeHands TestPortReuse ofpunt/ports.TestNumberOfADeletedPort ofpunt/ports.TestMoved
 		ofpunt/ports.TestMovedUnknown ofpunt/bridge.TestNumberOfAnotherPort ofpunt/punt.TestConnectionOfAnotherPort`,
-	"label-chosen": "TestLabelsOfProjects TestLabelsReloadUnderLoad internal/ovn/ovndb.TestLabelsOfNewNetworks",
+	"label-chosen": "TestLabelsOfProjects TestLabelsReloadUnderLoad internal/ovn/ovndb.TestLabelsOfNewNetworks internal/ovn/ovndb.TestGroupsOfNewGuests",
 	"entry-port":   "TestPipelineService TestHijack TestExternal",
 
 	// Names.
@@ -27,7 +27,12 @@ var threatTests = map[string]string{
 	"neutron-file-unread":    "plugin/neutronhosts.TestUnread",
 	"rpz-bypassed":           "plugin/rpz.TestWithoutRD plugin/rpz.TestSigned plugin/rpz.TestHijacked TestRPZHijack",
 	"rpz-policy-of-another":  "TestRPZ cmd/puntdns.TestDirectiveOrder",
-	"egress-bypassed":        "plugin/egress.TestStrict plugin/egress.TestLookups plugin/egress/policy.TestName plugin/egress/policy.FuzzName TestEgress",
+	"egress-bypassed":        "plugin/egress.TestStrict plugin/egress.TestLookups internal/policy.TestName internal/policy.FuzzName TestEgress TestEgressInit internal/puntctl.TestEgressInit",
+	"egress-opened":          "plugin/egress.TestOpens TestEgressOpens ofpunt/chain.TestEgressPolicies",
+	"egress-widened":         "plugin/egress.TestNorthbound",
+	"egress-marked":          "ofpunt/placement.TestForgedMark",
+	"egress-adopted":         "ofpunt/flows.TestScripts plugin/egress.TestPolicyOf internal/ovn/ovndb.TestMigrationFromAnUnknownNetwork TestEgressMigration",
+	"egress-flooded":         "ofpunt/flows.TestScripts ofpunt/flows.TestBridgeFull ofpunt/flows.TestLapsesTogether ofpunt/flows.TestOpeningNames ofpunt/flows.TestRequestsBounded",
 	"transfer-by-address":    "ofpunt.TestBlocksWarnedOf",
 	"transfer-of-upstream":   "ofpunt/chain.TestZoneTransfersByBlock",
 	"tsig-key-of-another":    "TestTransfers ofpunt/chain.TestTSIGOfBlock ofpunt/punt.TestTSIGStatus plugin/rpz.TestShareKeys",
@@ -87,7 +92,7 @@ var threatTests = map[string]string{
 	"dead-upstream":    `TestNeighbourAsksTheDead TestNeighboursFillTheirShare TestAnswersForward ofpunt/punt.TestAdmission`,
 	"forward-to-guest": "TestForwardToGuest ofpunt/punt.TestSameInFlight",
 	"chain-waits": `internal/ovn.TestFound TestNeighbourWaitsForKnownName ofpunt/chain.TestAnswersFromMemory
-		ofpunt/punt.TestReaderIsRelieved ofpunt/openflow.TestTasks`,
+		ofpunt/chain.TestChainLeavesReader ofpunt/punt.TestChainLeavesReader ofpunt/punt.TestReaderIsRelieved ofpunt/openflow.TestTasks`,
 	"tcp-flood": `TestTCP TestTCPHostile ofpunt/tcp.TestLimitOfOwner ofpunt/tcp.TestLimitOfNetwork
 		ofpunt/tcp.TestEndedMakeRoom ofpunt/tcp.TestNothingIsLeft ofpunt/tcp.TestSlowReader
 		ofpunt/tcp.TestHeldIsBounded ofpunt/tcp.TestSmallMSS ofpunt/tcp.TestLightEnds

@@ -95,12 +95,12 @@ var list = []mutation{
 	},
 	{
 		name: "closed-guest-opened", file: "ofpunt/flows/withdraw.go",
-		find: `if m.keepClosed && !replaced {`, put: `if false {`,
+		find: `keep := m.keep && !replaced`, put: `keep := false`,
 		system: "^TestFailClosed$",
 		caught: "ofpunt/flows TestScripts",
 	},
 	{
-		name: "closed-guest-overloaded", file: "ofpunt/punt/query.go",
+		name: "closed-guest-overloaded", file: "ofpunt/punt/datagram.go",
 		find: ` && !x.server.Guests.FailsClosed(x.from.limit)`, put: ``,
 		caught: "ofpunt/punt TestOverloadInHijackMode",
 	},
@@ -109,6 +109,12 @@ var list = []mutation{
 		find: `x.drops(metric.ReasonPort)`, put: `x.drops(metric.ReasonConnection)`,
 		system: "^TestPortReuse$",
 		caught: "ofpunt/punt TestPublishedTCP",
+	},
+	{
+		name: "query-stays-on-reader", file: "ofpunt/punt/exchange.go",
+		find: `x.from.channel.conn.LeaveReader(turn)`, put: `_ = turn`,
+		system: "^TestNeighbourWaitsForKnownName$",
+		caught: "ofpunt/punt TestChainLeavesReader",
 	},
 	{
 		name: "repeats-of-network", file: "ofpunt/punt/repeat.go",
@@ -258,16 +264,49 @@ var list = []mutation{
 		caught: "plugin/rpz/rules TestAddress",
 	},
 	{
-		name: "egress-apex", file: "plugin/egress/policy/policy.go",
-		find: `known && n.count > 0 && at.exact >= 0`, put: `known && n.count > 0 && (at.exact >= 0 || at.below >= 0)`,
+		name: "egress-apex", file: "internal/policy/policy.go",
+		find: `entries = append(entries, at.exact...)`, put: `entries = append(append(entries, at.exact...), at.below...)`,
 		system: "^TestEgress$",
-		caught: "plugin/egress/policy TestNPEP133",
+		caught: "internal/policy TestNPEP133",
 	},
 	{
-		name: "egress-escaped-dot", file: "plugin/egress/policy/name.go",
+		name: "egress-opens-private", file: "plugin/egress/open.go",
+		find: `if w.foreign || q.closes(a) || `, put: `if w.foreign || `,
+		caught: "plugin/egress TestOpens",
+	},
+	{
+		name: "egress-opens-by-tenant", file: "plugin/egress/egress.go",
+		find: `foreign := h.forwards != nil && h.forwards.Takes(o, state.Name(), state.QType())`, put: `foreign := false`,
+		caught: "plugin/egress TestEnforce",
+	},
+	{
+		name: "egress-not-withdrawn", file: "ofpunt/flows/openings.go",
+		find: `return !p.Allows(name, e.To) })`, put: `return false })`,
+		system: "^TestEgressEnds$",
+		caught: "ofpunt/flows TestScripts",
+	},
+	{
+		name: "egress-group-not-read-again", file: "internal/ovn/topology/portgroups.go",
+		find: `if g.membership(port, old) != g.membership(port, next) {`, put: `if g.membership(port, old).name != g.membership(port, next).name {`,
+		system: "^TestEgressNorthbound$",
+		caught: "internal/ovn/ovndb TestEgress",
+	},
+	{
+		name: "egress-adopts-new", file: "ofpunt/placement/egress.go",
+		find: `openflow.TCPFlags(0, tcpSYN)`, put: `openflow.TCPFlags(0, 0)`,
+		system: "^TestEgressMigration$",
+		caught: "ofpunt/flows TestScripts",
+	},
+	{
+		name: "egress-adopted-kept", file: "ofpunt/flows/connections.go",
+		find: `if _, ok := has[cookie]; !ok {`, put: `if len(has) == 0 {`,
+		caught: "ofpunt/flows TestScripts",
+	},
+	{
+		name: "egress-escaped-dot", file: "internal/policy/name.go",
 		find: `begins = c == '.' && escaped == 0`, put: `begins = c == '.'`,
 		system: "^TestEgress$",
-		caught: "plugin/egress/policy TestName",
+		caught: "internal/policy TestName",
 	},
 	{
 		name: "egress-lookup-of-guest", file: "plugin/egress/egress.go",
@@ -294,8 +333,14 @@ var list = []mutation{
 		caught: "ofpunt/chain TestHedge",
 	},
 	{
+		name: "hedge-before-asked", file: "ofpunt/chain/hedge.go",
+		find: `if asked.server.Load() != nil {`, put: `if true {`,
+		system: "^TestHedge$",
+		caught: "ofpunt/chain TestHedgeUnderLoad",
+	},
+	{
 		name: "hedge-unbounded", file: "ofpunt/chain/hedge.go",
-		find: `first == nil || h.open.Load() > maxOpen`, put: `first == nil`,
+		find: `h.open.Load() > maxOpen`, put: `false`,
 		system: "^TestHedge$",
 		caught: "ofpunt/chain TestHedgeBounded",
 	},
@@ -310,5 +355,11 @@ var list = []mutation{
 		find: `case punted && h.Next == nil:`, put: `case !punted && h.Next == nil:`,
 		system: "^TestTCP$",
 		caught: "plugin/passthrough TestServeDNS",
+	},
+	{
+		name: "guest-before-its-groups", file: "internal/ovn/build/ports.go",
+		find: `d.Local = i >= 0; d.Local {`, put: `d.Local = true; i >= 0 {`,
+		system: "^TestLabelsReloadUnderLoad$",
+		caught: "internal/ovn/build TestNetworkAwaitsGroups",
 	},
 }

@@ -17,9 +17,8 @@ type Guests struct {
 	Errors []string `json:"errors,omitempty"`
 }
 
-// Find returns the guests that a word means, each port of a bridge once: the logical port of that name, else the
-// interface of that name, else the guests with that address, else with that MAC address. Tenants may have the
-// same addresses, so these may mean several guests.
+// Find returns the guests of a word, each port of a bridge once: by logical port, else interface, address, or
+// MAC address. Tenants may share addresses.
 func (all *Guests) Find(word string) (found []*Guest) {
 	for _, means := range []func(*Guest) bool{
 		func(g *Guest) bool { return g.Port == word },
@@ -28,7 +27,7 @@ func (all *Guests) Find(word string) (found []*Guest) {
 		func(g *Guest) bool { return hasMAC(g.MACs, word) },
 	} {
 		for i := range all.Guests {
-			// An external port is there once for each address and way in.
+			// An external port is listed for each address and way in.
 			if g := &all.Guests[i]; means(g) && !slices.ContainsFunc(found, g.isSamePort) {
 				found = append(found, g)
 			}
@@ -38,6 +37,16 @@ func (all *Guests) Find(word string) (found []*Guest) {
 		}
 	}
 	return found
+}
+
+// DHCPResolvers returns the resolver addresses that DHCP can announce: IPv4 at port 53.
+func (g *Guest) DHCPResolvers() (all []netip.Addr) {
+	for _, r := range g.Resolvers {
+		if a, err := netip.ParseAddrPort(r); err == nil && a.Addr().Is4() && a.Port() == 53 {
+			all = append(all, a.Addr())
+		}
+	}
+	return all
 }
 
 func (g *Guest) isSamePort(o *Guest) bool { return g.Port == o.Port && g.Bridge == o.Bridge }
@@ -52,65 +61,70 @@ func hasMAC(all []string, word string) bool {
 	return err == nil && slices.Contains(all, mac.String())
 }
 
-// Guest is one that is served.
+// Guest is a guest that is served.
 type Guest struct {
 	Bridge string `json:"bridge"`
-	// Port is the name of the logical port, and Switch the name of its network.
+	// Port is the logical port, Switch the name of its network.
 	Port   string `json:"port"`
 	Switch string `json:"switch,omitempty"`
 	// Network is the UUID of the switch.
 	Network string `json:"network,omitempty"`
-	// InPort is the OpenFlow port, VLAN the tag of a container or of an external port.
-	InPort uint32 `json:"in_port,omitempty"`
-	VLAN   uint16 `json:"vlan,omitempty"`
-	// Interface is the name of the local interface.
+	// InPort is the OpenFlow port, VLAN a container's or an external port's tag.
+	InPort    uint32   `json:"in_port,omitempty"`
+	VLAN      uint16   `json:"vlan,omitempty"`
 	Interface string   `json:"interface,omitempty"`
 	MACs      []string `json:"macs"`
 	Addresses []string `json:"addresses"`
-	// DatapathKey and PortKey are the tunnel keys of switch and port in OVN.
+	// DatapathKey and PortKey are OVN's tunnel keys.
 	DatapathKey uint32 `json:"datapath_key,omitempty"`
 	PortKey     uint32 `json:"port_key,omitempty"`
-	// Resolvers are the addresses, with ports, where this guest is answered; "any" for all.
+	// Resolvers are the resolver addresses with ports; "any" for all.
 	Resolvers []string `json:"resolvers"`
-	// Owned are the resolver addresses that a port of the network has. Only that port answers ARP requests
-	// and neighbour solicitations for them.
+	// Owned are resolver addresses of a port of the network, which alone answers ARP and ND for them.
 	Owned []string `json:"owned,omitempty"`
-	// Left are the resolver addresses that another machine of the network has. puntdns leaves queries for them to
-	// that machine, so Resolvers lacks them.
+	// Left are resolver addresses of another machine, which puntdns does not punt and Resolvers lacks.
 	Left []string `json:"left,omitempty"`
-	// FunctionPorts are the ports of network functions (ovn-nb(5)) on the switch: what an ACL sends to
-	// one of them is not punted.
+	// FunctionPorts are ports of network functions (ovn-nb(5)). What an ACL sends to them is not punted.
 	FunctionPorts []FunctionPort `json:"function_ports,omitempty"`
-	// Kept is set while the guest has no binding and is served for the grace.
-	Kept bool `json:"kept"`
-	// Hits are the counters of the switch; left out if it has not reported them.
-	Hits *Hits `json:"hits,omitempty"`
-	// AttachedMAC is external_ids:attached-mac of the interface if no MAC address of the logical port is the same.
+	// Retained: the guest has no binding, and is served for the grace period.
+	Retained bool `json:"kept"`
+	// FlowCounters is left out if the switch has not reported it.
+	FlowCounters *FlowCounters `json:"hits,omitempty"`
+	// AttachedMAC is external_ids:attached-mac if the logical port lacks this address.
 	AttachedMAC string `json:"attached_mac,omitempty"`
-	// LinkDown is set while the link of the interface is down.
-	LinkDown bool `json:"link_down,omitempty"`
-	// PortConfig has PortNoReceive and PortNoForward if the OpenFlow port has such a config.
+	LinkDown    bool   `json:"link_down,omitempty"`
+	// PortConfig may have PortNoReceive and PortNoForward.
 	PortConfig []string `json:"port_config,omitempty"`
-	// DroppedARP is how many ARP packets of the guest OVN's port security has dropped since ovn-controller made its flows.
-	// It is left out if the last one is more than a minute ago.
+	// DroppedARP counts ARP packets that port security has dropped since ovn-controller made its flows, until
+	// a minute after the last.
 	DroppedARP uint64 `json:"dropped_arp_packets,omitempty"`
-	// Refused is what limits have refused the guest since it was last a minute within them, by the value of
-	// the metrics' label property: rate counts packets, tcp_connections attempts to connect, others queries.
+	// Refused counts refusals by limits since the guest was last within them for a minute. Keys are the
+	// metrics' label property: rate counts packets, tcp_connections connects, others queries.
 	Refused map[string]uint64 `json:"refused,omitempty"`
-	// Problems are why the guest does not get its answers, as far as it can be seen without a query.
+	// Egress needs an egress policy or ACLs for one, and an answer of the switch.
+	Egress *GuestEgress `json:"egress,omitempty"`
+	// Problems are found without a query.
 	Problems []Problem `json:"problems,omitempty"`
-	// DHCP is what the DHCP options of OVN announce to the guest; left out if they are not known.
-	DHCP *DHCP `json:"dhcp,omitempty"`
+	DHCP     *DHCP     `json:"dhcp,omitempty"`
 }
 
-// Words for the config of an OpenFlow port, as in the command mod-port of ovs-ofctl(8).
+// GuestEgress says whether egress by name is enforced for a guest.
+type GuestEgress struct {
+	// Policy: the guest has a policy without observe on.
+	Policy bool `json:"policy"`
+	// Closed has "ip4" and "ip6" if ACLs drop packets to unopened destinations.
+	Closed []string `json:"closed"`
+	// Bit is the bit of pkt_mark that the ACLs match.
+	Bit uint8 `json:"bit"`
+}
+
+// As in ovs-ofctl(8) mod-port.
 const (
-	PortNoReceive = "no-receive" // the switch drops what comes from the port
-	PortNoForward = "no-forward" // the switch drops what goes to the port
+	PortNoReceive = "no-receive" // the switch drops packets from the port
+	PortNoForward = "no-forward" // the switch drops packets to the port
 )
 
-// The addresses that stand in for a guest of which the databases know none, such as a port with the addresses
-// "unknown", where a query of the guest is made up.
+// Stand-ins for a guest without a known address, such as "unknown".
 const (
 	StandIn4   = "192.0.2.1"
 	StandIn6   = "fe80::1"
@@ -119,30 +133,25 @@ const (
 
 // FunctionPort is a port of a network function.
 type FunctionPort struct {
-	// Port is the name of the logical port, and PortKey its tunnel key.
+	// Port is the name of the logical port, PortKey its tunnel key.
 	Port    string `json:"port"`
 	PortKey uint32 `json:"port_key"`
 }
 
-// Hits are the counters of the flows of one guest.
-type Hits struct {
-	// Flows are in place.
+// FlowCounters are the flow counters of one guest.
+type FlowCounters struct {
 	Flows int `json:"flows"`
-	// Queries are the packets to a resolver address, over UDP and TCP, with those that the rate has
-	// refused; Neighbors the ARP
-	// requests and neighbour solicitations for one.
+	// Queries includes packets refused by the rate. Neighbors are ARP and ND.
 	Queries   uint64 `json:"query_packets"`
 	Neighbors uint64 `json:"neighbor_packets"`
-	// LastQuerySecondsAgo is the age of the last such packet in whole seconds, which the switch reports by
-	// OpenFlow 1.5 only. It is left out without a query.
+	// LastQuerySecondsAgo is in whole seconds, by OpenFlow 1.5 only.
 	LastQuerySecondsAgo *float64 `json:"last_query_seconds_ago,omitempty"`
 }
 
 // DHCP is what OVN's DHCP for IPv4 announces to a guest.
 type DHCP struct {
 	// Row is the UUID of the DHCP_Options.
-	Row string `json:"row"`
-	// CIDR is the subnet that it is for.
+	Row        string `json:"row"`
 	CIDR       string `json:"cidr"`
 	Router     string `json:"router,omitempty"`
 	Routes     string `json:"classless_static_route,omitempty"`
@@ -150,22 +159,19 @@ type DHCP struct {
 	DomainName string `json:"domain_name,omitempty"`
 }
 
-// Unserved is an interface, or a guest, that is not served.
+// Unserved is an interface or a guest that is not served.
 type Unserved struct {
 	Bridge    string `json:"bridge"`
 	Interface string `json:"interface,omitempty"`
 	Port      string `json:"port,omitempty"`
 	InPort    uint32 `json:"in_port,omitempty"`
-	// Switch and Network are as in [Guest]. They are left out if puntdns does not read the port.
-	Switch  string `json:"switch,omitempty"`
-	Network string `json:"network,omitempty"`
-	// Reason says why.
-	Reason string `json:"reason"`
-	// Code is CodeNoAddress where it lacks nothing but a resolver address, else empty.
+	Switch    string `json:"switch,omitempty"`
+	Network   string `json:"network,omitempty"`
+	Reason    string `json:"reason"`
+	// Code is CodeNoAddress if only a resolver address is missing.
 	Code string `json:"code,omitempty"`
-	// Expected is set where it is not meant to be served, such as a localport.
+	// Expected: not meant to be served, such as a localport.
 	Expected bool `json:"expected"`
-	// Remedy says what to do about it. It is empty if iface-id and the binding of the port are the things to
-	// check.
+	// Remedy is empty if iface-id and the binding are to be checked.
 	Remedy string `json:"remedy,omitempty"`
 }

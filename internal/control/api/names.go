@@ -4,10 +4,10 @@ package api
 
 // Names is what networks know.
 type Names struct {
-	// Of is the word of the request, and Kind its meaning: port, switch, name, or empty without a word.
+	// Kind is port, switch, name, or empty.
 	Of   string `json:"of,omitempty"`
 	Kind string `json:"kind,omitempty"`
-	// Networks are sorted by name and UUID. Of a name, they are those that know it.
+	// Networks are sorted by name and UUID.
 	Networks []NetworkNames `json:"networks"`
 }
 
@@ -15,64 +15,54 @@ type Names struct {
 type NetworkNames struct {
 	Switch  string `json:"switch"`
 	Network string `json:"network"`
-	// Domain is the domain of the switch, left out without one.
-	Domain string `json:"domain,omitempty"`
-	// Count is how many names the network has; Names has those that were asked for, sorted.
+	Domain  string `json:"domain,omitempty"`
+	// Count is of all names, Names are the requested ones, sorted.
 	Count int    `json:"count"`
 	Names []Name `json:"names"`
-	// Truncated is set where there are more names than were asked for at most.
+	// Truncated: Names was cut.
 	Truncated bool `json:"truncated,omitempty"`
-	// ForwardedZones counts the zones that the network forwards to its own DNS servers. Forwards has the
-	// requested zones by rank: for a name the zone that takes it. They are known if ovnforward is in the
-	// Corefile.
+	// ForwardedZones counts all, Forwards has the requested zones by rank. Both need ovnforward.
 	ForwardedZones int       `json:"forwarded_zones"`
 	Forwards       []Forward `json:"forwards,omitempty"`
 }
 
-// Forward is a zone that a network forwards to DNS servers which it names in OVN, by
-// external_ids:dns-forward of its switch or of a router. Names that the network has by itself are not
-// forwarded.
+// Forward is a zone of external_ids:dns-forward of a switch or router.
 type Forward struct {
 	Zone string `json:"zone"`
-	// Servers are addresses with ports, in the order of the row.
+	// Servers have ports, in the order of the row.
 	Servers []string `json:"servers"`
-	// NamedBy says which row it is: `switch "red"` or `router "r1"`.
+	// NamedBy is the row: `switch "red"` or `router "r1"`.
 	NamedBy string `json:"named_by"`
 }
 
-// Name is one name, and all that a network knows of it.
+// Name is one name with all its candidates.
 type Name struct {
 	Name string `json:"name"`
-	// Values are in the order in which they are looked at. The one that wins is the answer.
+	// Values are in order of precedence.
 	Values []Value `json:"values"`
 }
 
 // Value is what one source says of a name.
 type Value struct {
-	// Source is dns for a row of the table DNS, and port for the hostname of a port.
+	// Source is dns (a row) or port (its hostname).
 	Source string `json:"source"`
-	// Row is the UUID of the DNS row in Database. That is OVN_Northbound, whose rows operators edit: ovn-northd
-	// makes the rows of OVN_Southbound.
+	// Row is the UUID in Database: OVN_Northbound, which operators edit.
 	Row      string `json:"row,omitempty"`
 	Database string `json:"database,omitempty"`
-	// Port is the name of the port.
-	Port string `json:"port,omitempty"`
-	// DomainFrom says, of a port's name with a domain, what that is from: dhcp for its DHCP
-	// options, switch for the network, corefile for ovnhosts.
+	Port     string `json:"port,omitempty"`
+	// DomainFrom is dhcp, switch, or corefile (ovnhosts).
 	DomainFrom string   `json:"domain_from,omitempty"`
 	Addresses  []string `json:"addresses"`
-	// Targets are the targets of a reverse name.
-	Targets []string `json:"targets,omitempty"`
-	// Records are the records of other types, as "MX 10 mail.example.", and Keys how their keys in the
-	// external_ids of the row begin, such as "dns-mx".
+	Targets    []string `json:"targets,omitempty"`
+	// Records are as "MX 10 mail.example.", Keys as "dns-mx".
 	Records []string `json:"records,omitempty"`
 	Keys    []string `json:"keys,omitempty"`
-	// Wins is set for a candidate that is in the answer. Several ports with one hostname win together.
+	// Wins: the value is in the answer. Several ports with one hostname win together.
 	Wins bool `json:"wins"`
-	// Unreadable is set for a record without a value that can be read.
+	// Unreadable: the record has no readable value.
 	Unreadable bool `json:"unreadable,omitempty"`
-	// Derived is set where a wildcard covers the name, or it is the reverse name of an address.
+	// Derived: by a wildcard, or a reverse name.
 	Derived bool `json:"derived,omitempty"`
-	// OVNOwned is set for a record of a row that OVN owns.
+	// OVNOwned: OVN owns the row.
 	OVNOwned bool `json:"ovn_owned,omitempty"`
 }

@@ -17,22 +17,20 @@ var TopKinds = []string{TopGuests, TopNames, TopNetworks, TopUpstreams}
 
 // Top is what was asked in one interval.
 type Top struct {
-	// Time is when the interval ended, and Seconds its length.
+	// Time is the end of the interval, Seconds its length.
 	Time    time.Time `json:"time"`
 	Seconds float64   `json:"seconds"`
-	// All is of all queries that were counted.
+	// All counts all queries.
 	All TopEntry `json:"all"`
-	// Missed is how many further queries were not looked at, as the process had no time for it. They
-	// are in no other figure.
-	Missed uint64 `json:"missed"`
-	// The tables, left out if they were not asked for.
+	// Missed are queries skipped for lack of time, in no other figure.
+	Missed    uint64    `json:"missed"`
 	Guests    *TopTable `json:"guests,omitempty"`
 	Names     *TopTable `json:"names,omitempty"`
 	Networks  *TopTable `json:"networks,omitempty"`
 	Upstreams *TopTable `json:"upstreams,omitempty"`
 }
 
-// Table returns one of the tables, nil if it was not asked for.
+// Table returns one of the tables, nil if it was not requested.
 func (t *Top) Table(kind string) *TopTable {
 	switch kind {
 	case TopGuests:
@@ -51,36 +49,34 @@ func (t *Top) Table(kind string) *TopTable {
 type TopTable struct {
 	// Entries are sorted by Queries, the highest first.
 	Entries []TopEntry `json:"entries"`
-	// Distinct is how many there were, and at least so many if Exact is not set.
+	// Distinct counts keys; without Exact it is a lower bound.
 	Distinct int `json:"distinct"`
-	// Exact is set if there was a counter for each. Then Queries is exact. Else one that is not in
-	// the table was asked for at most MissingAtMost times, or as often as the last entry.
+	// Exact: each key had a counter. Else a missing key had at most MissingAtMost queries, or as many as the
+	// last entry.
 	Exact         bool   `json:"exact"`
 	MissingAtMost uint64 `json:"missing_at_most,omitempty"`
 }
 
-// TopEntry is a guest, a name of a network, a network or an upstream.
+// TopEntry is a guest, name, network or upstream.
 type TopEntry struct {
-	Bridge string `json:"bridge,omitempty"`
-	Port   string `json:"port,omitempty"`
-	// Switch and Network are the name and the UUID of the network.
+	Bridge   string `json:"bridge,omitempty"`
+	Port     string `json:"port,omitempty"`
 	Switch   string `json:"switch,omitempty"`
 	Network  string `json:"network,omitempty"`
 	Name     string `json:"name,omitempty"`
 	Upstream string `json:"upstream,omitempty"`
-	// Queries is how many there were: that or less, by TooHigh at most.
+	// Queries may be too high by up to TooHigh.
 	Queries   uint64  `json:"queries"`
 	TooHigh   uint64  `json:"too_high_by_at_most,omitempty"`
 	PerSecond float64 `json:"per_second"`
-	// What has become of them. Where TooHigh is not 0, that is of Queries less TooHigh.
+	// Outcomes of Queries less TooHigh.
 	NoError     uint64 `json:"noerror"`
 	NXDomain    uint64 `json:"nxdomain"`
 	ServFail    uint64 `json:"servfail"`
 	OtherRcodes uint64 `json:"other_rcodes"`
 	Resumed     uint64 `json:"resumed"`
 	Dropped     uint64 `json:"dropped"`
-	// MedianSeconds and P99Seconds are of the time to the answer or the resume, within an eighth.
-	// They are left out if there was none.
+	// MedianSeconds and P99Seconds are to the answer or resume, within an eighth.
 	MedianSeconds float64 `json:"median_seconds,omitempty"`
 	P99Seconds    float64 `json:"p99_seconds,omitempty"`
 }

@@ -4,35 +4,36 @@ package api
 
 import "time"
 
-// The streams. Each line of the answer is a value of JSON; the answer lasts until the client goes, what
-// was asked for is complete, or the socket is closed. A line of the type [Error] ends it early.
+// The streams have one JSON value a line. They end with the client, the request, or the socket. A line of
+// type [Error] ends one early.
 const (
-	// PathWatch answers with a [WatchLine] for each query that has been dealt with. Its parameters
-	// are the filters below, rate, which is how many queries a second are shown at most, from 1 to
-	// [MaxWatchRate], and count, after how many queries it ends (0 for never). With last or since it
-	// begins with stored queries: last is their number, and since their age in whole seconds. A follow of
-	// false ends it behind these.
+	// PathWatch answers with a [WatchLine] for each query. Its parameters beside the filters below:
+	//
+	//	rate    queries a second at most, 1 to MaxWatchRate
+	//	count   ends after this number of queries, 0 for never
+	//	last    begins with this number of stored queries
+	//	since   begins with stored queries of this age, in whole seconds
+	//	follow  false ends after the stored queries
 	PathWatch = "/v1/watch"
-	// PathTop answers with a [Top] at the end of each interval. Its parameters are the filters below,
-	// interval in whole seconds, from 1 to 60, count, after how many intervals it ends (0 for
-	// never), limit, how many entries each table has at most, from 1 to [MaxTopLimit], and by, the
-	// names of tables, for all of them if it is left out.
+	// PathTop answers with a [Top] for each interval. Its parameters beside the filters below:
+	//
+	//	interval  1 to 60 seconds
+	//	count     ends after this number of intervals, 0 for never
+	//	limit     entries of a table at most, 1 to MaxTopLimit
+	//	by        tables, by default all
 	PathTop = "/v1/top"
 )
 
-// The filters. Each may be given several times: a query has to match one value of each that is given.
+// The filters may be repeated: a query has to match one value of each.
 const (
-	// FilterPort is the name of a logical port, FilterSwitch the name of a logical switch.
 	FilterPort   = "port"
 	FilterSwitch = "switch"
-	// FilterName is a domain name, or *. and one for all names below it.
+	// FilterName is a domain name, or *.NAME for all names below it.
 	FilterName = "name"
-	// FilterType is a type such as AAAA or TYPE65, FilterRcode the name or the number of an rcode,
-	// RESUMED or DROPPED.
+	// FilterType is as AAAA or TYPE65. FilterRcode is a name or number, RESUMED or DROPPED.
 	FilterType  = "type"
 	FilterRcode = "rcode"
-	// FilterBlock is a server block: one of its zones, its line as Corefile:7, with or without the
-	// folder, or its whole name.
+	// FilterBlock is a zone of a block, its line (Corefile:7), or its name.
 	FilterBlock = "server-block"
 )
 
@@ -51,55 +52,46 @@ const (
 const (
 	EventQuery  = "query"
 	EventMissed = "missed"
-	// EventHistory is the first line with last or since. Its time is the time of the oldest query that the
-	// process stores, whatever the filters, or the present time if it stores none.
+	// EventHistory comes first with last or since, with the time of the oldest stored query, or now without
+	// one.
 	EventHistory = "history"
 	EventEnd     = "end"
 )
 
-// WatchLine is a query, a count of queries that are not shown, or the end.
+// WatchLine is a query, a count of missed queries, or the end.
 type WatchLine struct {
-	// Event is one of the kinds above.
 	Event string `json:"event"`
-	// Time is when the query has come, or when the count was made.
+	// Time is when the query arrived, or the count was made.
 	Time time.Time `json:"time"`
 
-	// What follows is of a query.
-
-	// Seconds is how long it took, up to the answer, the resume or the drop.
+	// Seconds is the time to the answer, resume or drop.
 	Seconds float64 `json:"duration_seconds,omitempty"`
 	Bridge  string  `json:"bridge,omitempty"`
-	// Port is the logical port of the guest, left out if that is not known. Switch and Network are
-	// the name and the UUID of its network.
-	Port    string `json:"port,omitempty"`
-	Switch  string `json:"switch,omitempty"`
-	Network string `json:"network,omitempty"`
-	// Labels are the labels of metadata for external_ids and routers that the block names.
+	Port    string  `json:"port,omitempty"`
+	Switch  string  `json:"switch,omitempty"`
+	Network string  `json:"network,omitempty"`
+	// Labels are of external_ids and routers that the block names.
 	Labels map[string]string `json:"labels,omitempty"`
-	// Client has sent the query, to Server, by Transport, which is udp or tcp.
+	// Transport is udp or tcp.
 	Client    string `json:"client,omitempty"`
 	Server    string `json:"server,omitempty"`
 	Transport string `json:"transport,omitempty"`
-	// Block is the server block that has taken the query.
-	Block string `json:"server_block,omitempty"`
-	// Name, Type and Class are the question. Class is left out if it is IN.
+	Block     string `json:"server_block,omitempty"`
+	// Class is empty for IN.
 	Name  string `json:"name,omitempty"`
 	Type  string `json:"type,omitempty"`
 	Class string `json:"class,omitempty"`
-	// Rcode is the rcode of the answer, RESUMED for a query that goes on to the server that the guest has
-	// asked, or DROPPED. Result and Reason are the values of these labels in coredns_ofpunt_packet_ins_total.
+	// Rcode may be RESUMED (to the guest's server) or DROPPED. Result and Reason are labels of
+	// coredns_ofpunt_packet_ins_total.
 	Rcode  string `json:"rcode,omitempty"`
 	Result string `json:"result,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// Upstream is the server that *forward* or *ovnforward* has asked last.
+	// Upstream was asked last by *forward* or *ovnforward*.
 	Upstream string `json:"upstream,omitempty"`
 
-	// What follows is of a count and of the end.
-
-	// OverRate is how many queries were over the rate, Lost how many the process had no room for as
-	// the client has not read fast enough: since the last count, and of the end in all.
+	// OverRate are over the rate, Lost for a client that reads too slowly: since the last count, at the end
+	// in all.
 	OverRate uint64 `json:"over_rate,omitempty"`
 	Lost     uint64 `json:"lost,omitempty"`
-	// Shown is how many queries there were lines for, in all.
-	Shown uint64 `json:"shown,omitempty"`
+	Shown    uint64 `json:"shown,omitempty"`
 }

@@ -10,16 +10,15 @@ import (
 	"github.com/puntdns/puntdns/internal/shell"
 )
 
-// The sections about sockets and certificates.
 const (
 	socketDocs      = "docs/security.md#sockets"
 	certificateDocs = "docs/security.md#certificates"
 )
 
-// connection returns the remedy of a connection that is down, by the cause of the failure. The row's
-// commands look for a unix socket that is missing or hangs.
-func connection(r *row, c *Context) Remedy {
-	out := Remedy{Docs: r.docs}
+// connection returns the remedy by the cause of the failure. The commands of the code look for a unix socket
+// that is missing or hangs.
+func connection(r api.Code, c *Context) Remedy {
+	out := Remedy{Docs: r.Docs}
 	if c.Failure == nil {
 		return out
 	}
@@ -27,7 +26,7 @@ func connection(r *row, c *Context) Remedy {
 	if isUnix {
 		out.Commands = append(out.Commands, "ls -l "+shell.Word(path))
 	}
-	out.Commands = append(out.Commands, fillIn(r.commands, c)...)
+	out.Commands = append(out.Commands, fillIn(r.Commands, c)...)
 	switch cause := c.Failure.Cause; {
 	case cause == api.CausePermission:
 		out.Docs = socketDocs
@@ -35,14 +34,14 @@ func connection(r *row, c *Context) Remedy {
 		out.Commands = append(out.Commands, "systemd-tmpfiles --create puntdns.conf")
 	case cause == api.CauseMissing:
 		out.Docs = socketDocs
-		out.Text = r.peer + " does not run, or has its sockets in another folder: see docs/security.md"
+		out.Text = r.Peer + " does not run, or has its sockets in another folder: see docs/security.md"
 	case cause == api.CauseRefused && isUnix:
-		out.Text = r.peer + " has ended and left its socket"
+		out.Text = r.Peer + " has ended and left its socket"
 	case cause == api.CauseRefused:
-		out.Text = "nothing listens there: look at the port, and whether " + r.peer + " listens on that address"
+		out.Text = "nothing listens there: look at the port, and whether " + r.Peer + " listens on that address"
 		out.Commands = []string{"ovn-sbctl get-connection    # beside the database"}
 	case (cause == api.CauseTimeout || cause == api.CauseUnreachable) && isUnix:
-		out.Text = r.peer + " hangs"
+		out.Text = r.Peer + " hangs"
 	case cause == api.CauseTimeout || cause == api.CauseUnreachable:
 		out.Text = "no packet comes back: a firewall between this node and the database, or no route"
 		out.Commands = reach(c.Endpoint)
@@ -57,13 +56,12 @@ func connection(r *row, c *Context) Remedy {
 	return out
 }
 
-// hostPort returns the address of an endpoint.
 func hostPort(endpoint string) string {
 	_, address, _ := strings.Cut(endpoint, ":")
 	return address
 }
 
-// reach returns lines that show whether an endpoint can be reached.
+// reach returns commands that show whether an endpoint can be reached.
 func reach(endpoint string) []string {
 	host, port, err := net.SplitHostPort(hostPort(endpoint))
 	if err != nil {

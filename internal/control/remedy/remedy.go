@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package remedy says what an operator does about a problem, a warning or a finding: a text, lines to
-// paste into a shell, and the section of the pages that explains the code. It knows the codes of
-// internal/control/api, and neither OVN nor the switch.
+// Package remedy says what to do about a problem, a warning or a finding: a text, shell commands, and a
+// section of the documentation. It knows [api.Codes], and neither OVN nor the switch.
 //
-// A code has one [row] in rows. puntdns fills the remedies of the status and of explanations from the
-// rows. puntctl fills the ones that a process of another version leaves out.
+// puntdns fills the remedies of the status and of explanations. puntctl fills those that a puntdns of another
+// version leaves out.
 //
-// The package has no state: all functions may be called from any goroutine.
+// The package has no state.
 package remedy
 
 import (
@@ -18,55 +17,59 @@ import (
 	"github.com/puntdns/puntdns/internal/shell"
 )
 
-// Context is the case at hand. A field that is not known is empty.
+// Context is the case; unknown fields are empty.
 type Context struct {
-	// About is the bridge or the database that the code is about.
+	// About is a bridge or a database.
 	About string
-	// Endpoint is the peer of a connection that is down, such as unix:PATH or ssl:IP:PORT, and Failure
-	// why it is down.
-	Endpoint string
-	Failure  *api.Failure
-	// Corefile is the path of the Corefile in force.
-	Corefile string
-	// Bridge, Interface and Port are the bridge, the local interface and the logical port of a guest.
+	// Endpoint is the peer, such as unix:PATH or ssl:IP:PORT.
+	Endpoint                string
+	Failure                 *api.Failure
+	Corefile                string
 	Bridge, Interface, Port string
-	// DHCPRow is the UUID of the guest's row in DHCP_Options.
+	// DHCPRow is the UUID of DHCP_Options.
 	DHCPRow string
 }
 
-// Remedy is what to do about one code. Text and Commands are empty if there is nothing to do.
+// Remedy is what to do about one code. Text and Commands may be empty.
 type Remedy struct {
 	Text     string
 	Commands []string
-	// Docs is a section of the pages: PAGE#ANCHOR, from the root of the project.
+	// Docs is PAGE#ANCHOR, from the root of the project.
 	Docs string
 }
 
-// Of returns the remedy of a code. It is zero for a code of another version.
+// Of returns the remedy of a code, zero for an unknown code.
 func Of(code string, c *Context) Remedy {
-	r := rowOf(code)
-	if r == nil {
-		return Remedy{}
-	}
-	out := Remedy{Text: r.text, Commands: fillIn(r.commands, c), Docs: r.docs}
-	if r.peer != "" {
+	r := find(code)
+	out := Remedy{Text: r.Text, Commands: fillIn(r.Commands, c), Docs: r.Docs}
+	if r.Peer != "" {
 		out = connection(r, c)
 	}
 	return out
 }
 
-// IsNote reports whether a finding with this code leaves Well of an explanation alone.
-func IsNote(code string) bool {
-	r := rowOf(code)
-	return r != nil && r.note
+// IsNote reports whether a finding with this code does not clear Well.
+func IsNote(code string) bool { return find(code).Note }
+
+func find(name string) (c api.Code) {
+	all := api.Codes()
+	if i := slices.IndexFunc(all, func(c api.Code) bool { return c.Name == name }); i >= 0 {
+		c = all[i]
+	}
+	return c
 }
 
-// Well reports whether all problems, or all findings of an explanation, are notes.
+// Sort sorts problems: causes before effects.
+func Sort(all []api.Problem) {
+	slices.SortStableFunc(all, func(a, b api.Problem) int { return find(b.Code).Precedence - find(a.Code).Precedence })
+}
+
+// Well reports whether all problems or findings are notes.
 func Well(all []api.Problem) bool {
 	return !slices.ContainsFunc(all, func(p api.Problem) bool { return !IsNote(p.Code) })
 }
 
-// FillStatus fills the remedies of the problems and warnings of a status.
+// FillStatus fills the remedies of problems and warnings.
 func FillStatus(s *api.Status) {
 	for i := range s.Problems {
 		fill(&s.Problems[i], contextOf(s, &s.Problems[i]))
@@ -76,14 +79,14 @@ func FillStatus(s *api.Status) {
 	}
 }
 
-// FillExplanation fills the remedies of the findings of an explanation.
+// FillExplanation fills the remedies of findings.
 func FillExplanation(e *api.Explanation) {
 	for i := range e.Findings {
 		fill(&e.Findings[i], contextOfGuest(&e.Guest))
 	}
 }
 
-// FillGuest fills the remedies of the problems of a guest.
+// FillGuest fills the remedies of a guest's problems.
 func FillGuest(g *api.Guest) {
 	for i := range g.Problems {
 		fill(&g.Problems[i], contextOfGuest(g))
@@ -98,8 +101,7 @@ func contextOfGuest(g *api.Guest) *Context {
 	return c
 }
 
-// fill fills the remedy of a problem, unless the problem has been filled before, by this process or
-// by one of another version. A text that the finder of the problem has written stays.
+// fill keeps a remedy that is already there.
 func fill(p *api.Problem, c *Context) {
 	if p.Docs != "" {
 		return
@@ -111,7 +113,6 @@ func fill(p *api.Problem, c *Context) {
 	}
 }
 
-// contextOf returns the case of a problem or a warning in a status.
 func contextOf(s *api.Status, p *api.Problem) *Context {
 	c := &Context{About: p.About, Corefile: s.Corefile.Path}
 	switch p.Code {
@@ -129,7 +130,7 @@ func contextOf(s *api.Status, p *api.Problem) *Context {
 		}
 	case api.CodeDatabase:
 		for i := range s.Databases {
-			// Two blocks may read databases of one name: a connection that works has no failure.
+			// Several blocks may read databases of one name.
 			if db := &s.Databases[i]; db.Name == p.About && c.Failure == nil {
 				c.Endpoint, c.Failure = db.Endpoint, db.Failure
 			}
@@ -138,8 +139,7 @@ func contextOf(s *api.Status, p *api.Problem) *Context {
 	return c
 }
 
-// fillIn replaces the placeholders of lines, see [row]. A line with a placeholder whose value is not
-// known is left out.
+// fillIn replaces placeholders ([api.Code]), and drops lines without a value.
 func fillIn(lines []string, c *Context) (all []string) {
 	match := ""
 	if c.Port != "" {

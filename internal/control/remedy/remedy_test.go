@@ -50,43 +50,34 @@ func constants(t *testing.T, prefix string) map[string]string {
 	return all
 }
 
-// Each code of internal/control/api has one row, and each row a code.
-func TestRows(t *testing.T) {
-	codes := constants(t, "Code")
-	for name, code := range codes {
-		if rowOf(code) == nil {
-			t.Errorf("api.%s has no row in rows; if there is nothing to do about it, give the row the reason as without", name)
-		}
-	}
+// Each code has one name, and one of text, peer and without.
+func TestCodes(t *testing.T) {
 	seen := map[string]bool{}
-	for _, r := range rows {
-		if seen[r.code] {
-			t.Errorf("%s has two rows", r.code)
+	for _, c := range api.Codes() {
+		if seen[c.Name] {
+			t.Errorf("%s is there twice", c.Name)
 		}
-		seen[r.code] = true
+		seen[c.Name] = true
 		have := 0
-		for _, s := range []string{r.text, r.peer, r.without} {
+		for _, s := range []string{c.Text, c.Peer, c.Without} {
 			if s != "" {
 				have++
 			}
 		}
 		if have != 1 {
-			t.Errorf("%s: expected one of text, peer and without", r.code)
+			t.Errorf("%s: expected one of Text, Peer and Without; if there is nothing to do about it, Without has the reason", c.Name)
 		}
-		if r.without != "" && r.commands != nil {
-			t.Errorf("%s has commands without a text", r.code)
+		if c.Without != "" && c.Commands != nil {
+			t.Errorf("%s has commands without a text", c.Name)
 		}
-	}
-	if len(seen) != len(codes) {
-		t.Errorf("%d rows, %d codes in internal/control/api", len(seen), len(codes))
 	}
 }
 
 // The section of each remedy is in the pages.
 func TestDocs(t *testing.T) {
 	all := []string{socketDocs, certificateDocs}
-	for _, r := range rows {
-		all = append(all, r.docs)
+	for _, r := range api.Codes() {
+		all = append(all, r.Docs)
 	}
 	slices.Sort(all)
 	for _, section := range slices.Compact(all) {
@@ -103,14 +94,14 @@ var full = Context{
 // No line has a placeholder that stays, and a value can't leave its word of the shell.
 func TestPlaceholders(t *testing.T) {
 	const hostile = "x; reboot '"
-	for _, r := range rows {
+	for _, r := range api.Codes() {
 		for _, c := range []*Context{{}, &full, {About: hostile, Corefile: hostile, Interface: hostile, Port: hostile, DHCPRow: hostile}} {
-			for _, line := range fillIn(r.commands, c) {
+			for _, line := range fillIn(r.Commands, c) {
 				if strings.Contains(line, "{") {
-					t.Errorf("%s: %s", r.code, line)
+					t.Errorf("%s: %s", r.Name, line)
 				}
 				if strings.Contains(line, " x; reboot") {
-					t.Errorf("%s: %s is not one word", r.code, line)
+					t.Errorf("%s: %s is not one word", r.Name, line)
 				}
 			}
 		}
@@ -174,10 +165,10 @@ func TestFillStatus(t *testing.T) {
 		FillStatus(s)
 	}
 	want := []api.Problem{
-		{Remedy: "ovs-vswitchd has ended and left its socket", Commands: []string{"ls -l /run/br-int.mgmt", "ovs-vsctl list-br    # is br-int among them?"}, Docs: nodeDocs},
+		{Remedy: "ovs-vswitchd has ended and left its socket", Commands: []string{"ls -l /run/br-int.mgmt", "ovs-vsctl list-br    # is br-int among them?"}, Docs: find(api.CodeSwitch).Docs},
 		{Remedy: "ovsdb-server has ended and left its socket", Commands: []string{"ls -l /run/db.sock"}, Docs: "docs/alerts.md#puntdnslocaldatabasedown"},
 		{Remedy: "no packet comes back: a firewall between this node and the database, or no route", Commands: reach("ssl:10.1.0.1:6642"), Docs: "docs/alerts.md#puntdnsdatabasedown"},
-		{Docs: nodeDocs},
+		{Docs: find(api.CodeSwitch).Docs},
 		{},
 		{Remedy: "the finder's", Commands: []string{"mine"}, Docs: "docs/alerts.md#puntdnsleaselapsed"},
 		{Docs: "docs/of-another-version.md"},

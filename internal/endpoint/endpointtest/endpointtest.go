@@ -18,7 +18,7 @@ import (
 	"github.com/puntdns/puntdns/internal/endpoint"
 )
 
-// T is what certificates need of a test.
+// T is the part of testing.TB that certificates need.
 type T interface {
 	Helper()
 	Fatalf(format string, args ...any)
@@ -31,16 +31,16 @@ type CA struct {
 	pem  []byte
 }
 
-// NewCA makes one with a new key.
+// NewCA returns a CA with a new key.
 func NewCA(t T) *CA {
 	t.Helper()
 	ca := &CA{}
-	ca.cert, ca.key, ca.pem, _ = issue(t, "CA "+rand.Text(), nil) // OpenSSL tells authorities apart by name
+	ca.cert, ca.key, ca.pem, _ = issue(t, "CA "+rand.Text(), nil) // OpenSSL distinguishes authorities by name
 	return ca
 }
 
-// Issue writes the files of a new certificate and of its authority to dir, over earlier ones. Like
-// the certificates of ovs-pki(8) it has no extended key usage and no host name, unless change adds some.
+// Issue writes a new certificate and its CA to dir. Like ovs-pki(8)'s it has no extended key usage or host
+// name, unless change adds some.
 func (ca *CA) Issue(t T, dir, name string, change ...func(*x509.Certificate)) endpoint.TLSFiles {
 	t.Helper()
 	_, _, cert, key := issue(t, name, ca, change...)
@@ -51,13 +51,13 @@ func (ca *CA) Issue(t T, dir, name string, change ...func(*x509.Certificate)) en
 	}
 }
 
-// Trust writes the certificate of the authority to dir, over an earlier one.
+// Trust writes the CA's certificate to dir.
 func (ca *CA) Trust(t T, dir string) (file string) {
 	t.Helper()
 	return replace(t, dir, "ca.pem", ca.pem)
 }
 
-// replace writes a file by rename, so that a reader never sees half of it.
+// replace renames, so that readers see no partial file.
 func replace(t T, dir, name string, text []byte) string {
 	t.Helper()
 	path := filepath.Join(dir, name)

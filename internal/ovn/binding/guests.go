@@ -13,48 +13,44 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// A port is a guest here if it is bound to the local chassis. Two rules add to that:
+// A port bound to the local chassis is a guest here, with two additions:
 //
-//   - While the rows are restored rows, the switch has to confirm a guest (isConfirmed).
-//   - A guest whose binding vanishes is retained for a grace period while it has its interface, as routes are in a
+//   - While rows are restored, the switch has to confirm a guest (isConfirmed).
+//   - A guest without a binding is retained for a grace period while it has its interface, like the routes in a
 //     graceful restart of BGP (RFC 4724).
 //
-// A guest is retained in four cases:
+// A guest is retained if:
 //
 //   - ovn-controller has ended regularly. It deletes its bindings and its Chassis row in one transaction (OVN's
 //     controller/binding.c, binding_cleanup), and leaves flows and guests in the switch.
-//   - Southbound was reset or emptied. All rows come back with other UUIDs and perhaps other tunnel keys. Until then the
-//     guest's network is rowless: it is served as it was last.
-//   - The port is requested here and bound nowhere. A live migration does that for milliseconds, when the source releases
-//     the port.
-//   - This chassis has another name. Southbound refuses its new row while the former row has the same encapsulation (index
-//     of Encap in ovn-sb.ovsschema). The ports stay bound to the former row until an operator deletes it.
+//   - Southbound was reset or emptied. All rows come back with other UUIDs and perhaps other tunnel keys.
+//   - The port is requested here and bound nowhere, as for milliseconds in a live migration.
+//   - This chassis has another name. Southbound refuses its new row while the former row has the same encapsulation
+//     (index of Encap in ovn-sb.ovsschema). The ports stay bound to the former row until an operator deletes it.
 //
-// While the Chassis row of this name exists, a binding that vanishes was removed on purpose. When Southbound
-// gives the tunnel keys of a retained guest to another port, the grace ends at once.
+// While the Chassis row of this name exists, a binding is removed on purpose. The grace ends at once when
+// Southbound gives the guest's tunnel keys to another port.
 //
 //	Step ── candidates ─► factsOf ─► decide ─► retain, or an outcome that ends the grace
 
-// Guests has the retained guests, by logical port. Step makes the next value; all methods are pure.
+// Guests has the retained guests, by logical port. All methods are pure.
 type Guests map[string]Retained
 
 type Retained struct {
-	Port    *ovn.Port  // as it was last bound
-	Chassis ovsdb.UUID // the former Chassis row
-	since   time.Time  // when the binding was first missing
-	// Requested is set for a port that OVN is about to bind here. Such a guest is regular during a migration,
-	// and not counted.
+	Port    *ovn.Port  // as last bound
+	Chassis ovsdb.UUID // the former row
+	since   time.Time  // without a binding
+	// Requested is set for a port that OVN is about to bind here, as in a migration. It is not counted.
 	Requested bool
 }
 
 type Change struct {
-	Guest   Retained // as it was before
-	Outcome Outcome  // retain: the grace begins
-	Counted bool     // it ends a grace that the log reports
+	Guest   Retained
+	Outcome Outcome // retain begins the grace
+	Counted bool    // ends a grace that the log reports
 }
 
-// Step decides which guests are retained, after rows, interfaces or the time have changed. prev is the present
-// snapshot. again is when the next grace ends, zero if no guest is retained.
+// Step decides which guests are retained. again is when the next grace ends, or zero.
 func (g Guests) Step(prev *ovn.Snapshot, in *Inputs) (next Guests, changes []Change, again time.Time) {
 	candidates := in.candidates(prev)
 	if len(candidates)+len(g) == 0 {
@@ -88,7 +84,6 @@ func (g Guests) Step(prev *ovn.Snapshot, in *Inputs) (next Guests, changes []Cha
 	return next, changes, again
 }
 
-// Serves reports whether a port with a row is a guest here. datapath is the tunnel key of its network.
 func (g Guests) Serves(in *Inputs, id ovsdb.UUID, p *topology.PortBinding, datapath uint32) bool {
 	if in.isHere(p) && in.isConfirmed(id, p, datapath) {
 		return true
@@ -102,7 +97,7 @@ func (g Guests) isRetained(port string) bool {
 	return ok
 }
 
-// Count returns how many guests are retained, without the Requested ones.
+// Count excludes the Requested guests.
 func (g Guests) Count() int { return len(g.ByInterface()) }
 
 func (g Guests) Names() []string { return slices.Sorted(maps.Keys(g)) }
@@ -115,7 +110,6 @@ func (g Guests) DatapathKeys() map[string]uint32 {
 	return keys
 }
 
-// Of returns the retained guests of a network, sorted by name.
 func (g Guests) Of(id origin.Network) (all []*ovn.Port) {
 	for _, name := range g.Names() {
 		if p := g[name].Port; p.Network == id {
@@ -125,7 +119,6 @@ func (g Guests) Of(id origin.Network) (all []*ovn.Port) {
 	return all
 }
 
-// ByInterface returns the interface of each counted guest, by logical port, nil for none.
 func (g Guests) ByInterface() map[string]string {
 	var all map[string]string
 	for name, k := range g {
@@ -139,7 +132,7 @@ func (g Guests) ByInterface() map[string]string {
 	return all
 }
 
-// Earlier returns the earlier of two times, of which zero is never.
+// Earlier returns the earlier time. Zero is never.
 func Earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

@@ -17,22 +17,19 @@ import (
 type Inputs struct {
 	Now  time.Time
 	Rows *topology.Southbound
-	// Restored is set for restored rows. Confirmed has the bindings in the flows of each bridge.
+	// Confirmed has the bindings in the flows of each bridge.
 	Restored  bool
 	Confirmed []map[InPort]struct{}
-	// Interfaces has the local ports of each bridge. Plugged has all of them, sorted.
+	// Interfaces has the local ports of each bridge, Plugged all of them, sorted.
 	Interfaces []LocalPorts
 	Plugged    []string
-	// Released are ports that were unbound since the last step, though they are requested here.
+	// Released are ports unbound since the last step, though requested here.
 	Released map[string]struct{}
-	// Covers reports whether a network is covered. Asked reports whether the row of a port has come, if it
-	// exists.
+	// Covers reports whether a network is covered, Asked whether an existing port's row has come.
 	Covers func(origin.Network) bool
 	Asked  func(port string) bool
 }
 
-// isHere reports whether the local chassis has the port. During a migration both chassis have it, and each
-// switch punts the queries from its own port.
 func (in *Inputs) isHere(p *topology.PortBinding) bool { return in.Rows.IsHere(p) }
 
 func (in *Inputs) isPlugged(port string) bool {
@@ -40,7 +37,6 @@ func (in *Inputs) isPlugged(port string) bool {
 	return ok
 }
 
-// GraceOf returns the longest grace that a bridge gives an interface.
 func (in *Inputs) GraceOf(iface string) (d time.Duration) {
 	for _, local := range in.Interfaces {
 		if slices.Contains(local.Names, iface) {
@@ -50,8 +46,6 @@ func (in *Inputs) GraceOf(iface string) (d time.Duration) {
 	return d
 }
 
-// isConfirmed reports whether a port may be served: its rows are not restored, or the switch has the same
-// binding.
 func (in *Inputs) isConfirmed(id ovsdb.UUID, p *topology.PortBinding, datapath uint32) bool {
 	if !in.Restored {
 		return true
@@ -65,9 +59,8 @@ func (in *Inputs) isConfirmed(id ovsdb.UUID, p *topology.PortBinding, datapath u
 	return false
 }
 
-// AllConfirmed reports whether each guest of this chassis may be served. A VIF without an interface here is no
-// guest. External and virtual ports have no interface, so no flow confirms them. Until Southbound is in sync,
-// the previous process may still serve them.
+// AllConfirmed reports whether each guest of this chassis may be served. A VIF without an interface here is
+// no guest. No flow confirms external and virtual ports: the previous process may still serve them.
 func (in *Inputs) AllConfirmed() bool {
 	for id, p := range in.Rows.Ports.All() {
 		portType := p.PortType()
@@ -81,8 +74,6 @@ func (in *Inputs) AllConfirmed() bool {
 	return true
 }
 
-// candidates returns the guests of a snapshot whose binding may have vanished: all guests if the local Chassis
-// row was replaced or deleted.
 func (in *Inputs) candidates(prev *ovn.Snapshot) (all []*ovn.Port) {
 	if ovsdb.UUID(prev.Chassis()) != (ovsdb.UUID{}) && ovsdb.UUID(prev.Chassis()) != in.Rows.Self {
 		for n := range prev.Networks() {
@@ -98,9 +89,7 @@ func (in *Inputs) candidates(prev *ovn.Snapshot) (all []*ovn.Port) {
 	return all
 }
 
-// keyOwners are the present owners of the tunnel keys of retained guests.
 type keyOwners struct {
-	// keys has port names by ovn.PipelineKey.
 	keys     map[uint64]string
 	networks map[uint32]origin.Network
 }
@@ -137,7 +126,6 @@ func (in *Inputs) factsOf(k Retained, owners keyOwners) facts {
 	}
 }
 
-// locate returns where a guest is by Southbound.
 func (in *Inputs) locate(k Retained) location {
 	p, row := k.Port, in.Rows.PortNamed[k.Port.Name]
 	if row == nil {
@@ -169,16 +157,16 @@ func (in *Inputs) locate(k Retained) location {
 	return unbound
 }
 
-// InPort is a flow of the switch that takes in a port's packets. Cookie is the first 32 bits of the UUID of the
-// Port_Binding. Datapath and Port are the tunnel keys. VLAN is the VLAN ID of a container's packets, 0 for
-// none. Interface is external_ids:iface-id of the Interface.
+// InPort is a flow that takes in a port's packets. Cookie is the first 32 bits of the UUID of the
+// Port_Binding. Datapath and Port are tunnel keys. VLAN is a container's VLAN ID. Interface is
+// external_ids:iface-id.
 type InPort struct {
 	Cookie, Datapath, Port uint32
 	VLAN                   uint16
 	Interface              string
 }
 
-// LocalPorts are the logical ports that have an interface on one bridge, and the grace of their guests.
+// LocalPorts are one bridge's logical ports with an interface, and their grace.
 type LocalPorts struct {
 	Names []string
 	Grace time.Duration

@@ -6,23 +6,22 @@ package binding
 type location uint8
 
 const (
-	unbound   location = iota // its row has no chassis
-	here                      // bound here, and its network is covered
-	former                    // bound to the former Chassis row, which has another name
+	unbound   location = iota // no chassis
+	here                      // and its network is covered
+	former                    // bound to the former Chassis row
 	elsewhere                 // bound to another chassis, or moved to another switch
-	absent                    // its row does not exist
+	absent                    // no row
 	unknown                   // the database is empty, or has not sent the row yet
 )
 
-// facts decide on one guest.
 type facts struct {
 	at         location
 	plugged    bool // its interface exists
 	keysReused bool // another port or network has its tunnel keys
-	timedOut   bool // its grace is over
+	timedOut   bool
 }
 
-// Outcome is the decision on a guest without a binding. All except retain end its grace.
+// Outcome decides on a guest without a binding. All except retain end its grace.
 type Outcome uint8
 
 const (
@@ -35,7 +34,6 @@ const (
 	Expired
 )
 
-// OutcomeTexts are for the log.
 var OutcomeTexts = [...]string{
 	boundAgain: "bound again", moved: "bound elsewhere", deleted: "deleted", unplugged: "without an interface",
 	replaced: "replaced, as their tunnel keys are another port's", Expired: "not bound in time",

@@ -11,7 +11,7 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// WhyNot returns why a port is no guest of this chassis, "" for a guest or a port whose type is never a guest.
+// WhyNot returns why a port is no guest of this chassis, "" for a guest or a type that is never a guest.
 func (in *Inputs) WhyNot(port string) string {
 	p := in.Rows.PortNamed[port]
 	switch {
@@ -33,8 +33,7 @@ func (in *Inputs) WhyNot(port string) string {
 	return "it is bound to another chassis"
 }
 
-// WhyNotByNorthbound is WhyNot with Northbound alone, where each port with an interface here is a guest. covers
-// reports whether a network is covered.
+// WhyNotByNorthbound is WhyNot with Northbound alone.
 func WhyNotByNorthbound(rows *topology.Northbound, port string, covers func(origin.Network) bool) string {
 	p := rows.PortNamed[port]
 	if p == nil {

@@ -11,27 +11,24 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// component is a connected component of the graph. Its nodes, networks and closed never change.
+// component is a connected component of the graph. nodes, networks and closed never change.
 type component struct {
 	nodes    []ovsdb.UUID
-	networks []origin.Network // sorted, each once
-	// closed is set if all neighbours of its nodes are covered, and so part of it.
+	networks []origin.Network
+	// closed is set if all neighbours of the nodes are covered.
 	closed bool
 
-	// index has the names of the networks that the present snapshot has, nil before the first snapshot.
+	// index has the names of the networks in the present snapshot, nil before the first.
 	index *names.Union
-	// scoped is set while each network has its router scope: the component is closed, and index has all
-	// networks.
+	// scoped is set while each network has its router scope: closed is set, and index has all networks.
 	scoped bool
 }
 
-// Components has the components of the graph while a request uses router scopes. Source.mu guards it.
+// Components has the components while a request uses router scopes. Source.mu guards it.
 type Components struct {
-	// of has the component of each covered node, nil unless router scopes are used.
 	of map[ovsdb.UUID]*component
 	// Touched are nodes whose links or coverage may have changed since the last update.
 	Touched map[ovsdb.UUID]struct{}
-	// rowless are networks without rows that have a router scope.
 	rowless map[origin.Network]struct{}
 }
 
@@ -44,24 +41,20 @@ func (c *Components) Use(g topology.Graph) {
 	}
 }
 
-// IsUsed reports whether a request uses router scopes.
 func (c *Components) IsUsed() bool { return c.of != nil }
 
-// Touch marks a node whose links may have changed.
 func (c *Components) Touch(node ovsdb.UUID) {
 	if c.IsUsed() {
 		c.Touched[node] = struct{}{}
 	}
 }
 
-// TouchAll marks all nodes, as others may be covered.
 func (c *Components) TouchAll(g topology.Graph) {
 	for node := range g.Nodes {
 		c.Touch(node)
 	}
 }
 
-// ofNetwork returns the component of a network, nil if none of its nodes is covered.
 func (c *Components) ofNetwork(g topology.Graph, id origin.Network) *component {
 	for node := range g.NodesOf(id) {
 		if of := c.of[node]; of != nil {
@@ -72,17 +65,13 @@ func (c *Components) ofNetwork(g topology.Graph, id origin.Network) *component {
 }
 
 type componentSearch struct {
-	graph   topology.Graph
-	covered topology.Covered
-	of      map[ovsdb.UUID]*component
-	// gone are invalid components, found the new ones.
+	graph       topology.Graph
+	covered     topology.Covered
+	of          map[ovsdb.UUID]*component
 	gone, found map[*component]struct{}
-	// pending are nodes whose component is wanted.
-	pending []ovsdb.UUID
+	pending     []ovsdb.UUID
 }
 
-// update finds the components of touched nodes again. It returns the components that no longer exist, and the
-// new ones.
 func (c *Components) update(g topology.Graph, is topology.Covered) (gone, found map[*component]struct{}) {
 	s := componentSearch{graph: g, covered: is, of: c.of, gone: make(map[*component]struct{}), found: make(map[*component]struct{})}
 	for node := range c.Touched {
@@ -102,7 +91,6 @@ func (c *Components) update(g topology.Graph, is topology.Covered) (gone, found 
 	return s.gone, s.found
 }
 
-// invalidate removes a component, and makes its nodes pending.
 func (s *componentSearch) invalidate(c *component) {
 	s.gone[c] = struct{}{}
 	for _, node := range c.nodes {
@@ -113,7 +101,6 @@ func (s *componentSearch) invalidate(c *component) {
 	s.pending = append(s.pending, c.nodes...)
 }
 
-// flood finds the component of a covered node.
 func (s *componentSearch) flood(first ovsdb.UUID) {
 	c := &component{closed: true}
 	s.found[c] = struct{}{}
@@ -123,7 +110,7 @@ func (s *componentSearch) flood(first ovsdb.UUID) {
 			if _, ok := s.found[other]; ok {
 				return nil
 			}
-			s.invalidate(other) // its nodes join c
+			s.invalidate(other)
 		}
 		s.of[node] = c
 		c.nodes = append(c.nodes, node)
@@ -139,8 +126,8 @@ func (s *componentSearch) flood(first ovsdb.UUID) {
 	c.networks = slices.Compact(c.networks)
 }
 
-// reusableIndex returns the index of the previous component that shares most networks with this one, or nil if
-// a new index costs less. before has the gone components by network.
+// reusableIndex returns the index of the previous component that shares most networks, or nil if a new index
+// costs less.
 func (c *component) reusableIndex(before map[origin.Network]*component) *names.Union {
 	shared := make(map[*component]int)
 	var best *component

@@ -16,23 +16,25 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// Inputs is immutable.
+// Inputs is immutable, except AwaitingGroups and Coverage.Networks.
 type Inputs struct {
 	View       topology.View
 	Southbound *topology.Southbound // nil unless read
 	Northbound *topology.Northbound // nil unless read
 	Coverage   interest.Coverage
-	// Guests and Retained decide which ports of Southbound are Local. With Northbound alone these are Plugged,
+	// Guests and Retained decide which Southbound ports are Local. With Northbound alone these are Plugged,
 	// sorted.
 	Guests   *binding.Inputs
 	Retained binding.Guests
 	Plugged  []string
+	// AwaitingGroups gets the networks without a guest whose port groups have not come.
+	AwaitingGroups map[origin.Network]struct{}
 }
 
-// Network returns one network, nil if it has no rows or is not covered. Unless withPorts is set, it shares the
-// ports of old, its previous version. p has the problems of old, and gets the new ones.
+// Network returns nil without rows or coverage. Unless withPorts is set, it shares the ports of old, the
+// previous version. p has the problems of old, and gets the new ones.
 func (in *Inputs) Network(id origin.Network, old *ovn.Network, withPorts bool, p *problem.Set) *ovn.Network {
-	d := ovn.NetworkData{ID: id}
+	d := ovn.NetworkData{ID: id, Previous: old}
 	dns, ok := in.describe(&d)
 	if !ok || !in.Coverage.Network(id) {
 		return nil
@@ -46,12 +48,9 @@ func (in *Inputs) Network(id origin.Network, old *ovn.Network, withPorts bool, p
 	if old != nil && !withPorts {
 		d.Ports = old.Ports()
 	} else {
-		d.Ports = in.ports(&d, p.Replace("ports").Add)
+		d.Ports = in.ports(&d, old, p.Replace("ports").Add)
 	}
-	slices.SortFunc(dns, func(a, b *topology.DNSRow) int { return a.ID.Compare(b.ID) })
-	for _, r := range slices.Compact(dns) {
-		d.Tables = append(d.Tables, r.Table)
-	}
+	d.Tables = tablesOf(dns)
 	for _, r := range rrs {
 		d.RRs = append(d.RRs, r.RRs)
 	}
@@ -63,7 +62,22 @@ func (in *Inputs) Network(id origin.Network, old *ovn.Network, withPorts bool, p
 	return n
 }
 
-// reportAliases reports the CNAME records that a network skips, as their names have other records.
+// tablesOf sorts DNS rows by UUID and drops duplicates. Several Southbound rows may have the UUID of one
+// Northbound row.
+func tablesOf(dns []*topology.DNSRow) (all []*names.Table) {
+	slices.SortFunc(dns, func(a, b *topology.DNSRow) int { return a.ID.Compare(b.ID) })
+	first := 0
+	for i, r := range dns {
+		if r.ID != dns[first].ID {
+			first = i
+		}
+		if !slices.Contains(dns[first:i], r) {
+			all = append(all, r.Table)
+		}
+	}
+	return all
+}
+
 func reportAliases(n *ovn.Network, r *topology.NorthboundDNS, bad func(text string)) {
 	for name := range r.RRs.Aliases() {
 		a, _ := n.Lookup(name, n.Domain)
@@ -74,8 +88,6 @@ func reportAliases(n *ovn.Network, r *topology.NorthboundDNS, bad func(text stri
 	}
 }
 
-// describe sets the properties of a network, and returns its DNS rows, in any order, possibly repeated. ok
-// reports whether the network has rows.
 func (in *Inputs) describe(n *ovn.NetworkData) (dns []*topology.DNSRow, ok bool) {
 	if in.Southbound != nil {
 		return southboundNetwork(in.Southbound, n)
@@ -114,7 +126,6 @@ func northboundNetwork(n *topology.Northbound, to *ovn.NetworkData) (dns []*topo
 	return dns, true
 }
 
-// forwards returns the forwarded zones of a network, nil for none. old has the zones of its previous version.
 func (in *Inputs) forwards(id origin.Network, old *ovn.Forwards, p *problem.Set) *ovn.Forwards {
 	var rows []ovn.ForwardRow
 	if in.Coverage.Forwards {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/ovn/binding"
 	"github.com/puntdns/puntdns/internal/ovn/interest"
+	"github.com/puntdns/puntdns/internal/ovn/names"
 	"github.com/puntdns/puntdns/internal/ovn/problem"
 	"github.com/puntdns/puntdns/internal/ovn/topology"
 	"github.com/puntdns/puntdns/internal/ovsdb"
@@ -26,6 +28,9 @@ type rowsOfRed struct {
 	northbound *topology.Northbound
 	uses       interest.Uses
 	plugged    []string
+	// monitor is the Monitor of both databases. awaitsGroups is set if the last build has filled AwaitingGroups.
+	monitor      interest.Monitor
+	awaitsGroups bool
 }
 
 var (
@@ -73,11 +78,13 @@ func northboundOfRed(alone bool) *topology.Northbound {
 
 func (r *rowsOfRed) build(old *ovn.Network, withPorts bool) (n *ovn.Network, hasProblems bool) {
 	in := &Inputs{
-		Southbound: r.southbound, Northbound: r.northbound, Plugged: r.plugged,
-		Coverage: interest.Coverage{Uses: r.uses, Southbound: r.southbound, Northbound: r.northbound, NorthboundMonitor: new(interest.Monitor)},
+		View: r.northbound, Southbound: r.southbound, Northbound: r.northbound, Plugged: r.plugged,
+		Coverage:       interest.Coverage{Uses: r.uses, Southbound: r.southbound, Northbound: r.northbound, SouthboundMonitor: &r.monitor, NorthboundMonitor: &r.monitor},
+		AwaitingGroups: make(map[origin.Network]struct{}),
 	}
+	defer func() { r.awaitsGroups = len(in.AwaitingGroups) > 0 }()
 	if r.southbound != nil {
-		in.Guests = &binding.Inputs{Rows: r.southbound, Covers: func(origin.Network) bool { return true }, Asked: func(string) bool { return true }}
+		in.View, in.Guests = r.southbound, &binding.Inputs{Rows: r.southbound, Covers: func(origin.Network) bool { return true }, Asked: func(string) bool { return true }}
 	}
 	var p problem.Set
 	n = in.Network(red, old, withPorts, &p)
@@ -159,5 +166,69 @@ func TestNetworkSharesPorts(t *testing.T) {
 	}
 	if fresh, _ := r.build(old, true); fresh.Ports() == old.Ports() {
 		t.Error("the ports are those of before")
+	}
+}
+
+// A guest is left out until its groups have come, unless the version before has it.
+func TestNetworkAwaitsGroups(t *testing.T) {
+	for name, rows := range map[string]func() *rowsOfRed{
+		"Southbound":       func() *rowsOfRed { return &rowsOfRed{southbound: southboundOfRed()} },
+		"Northbound alone": func() *rowsOfRed { return &rowsOfRed{northbound: northboundOfRed(true), plugged: []string{"vm2"}} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := rows()
+			old, _ := r.build(nil, true)
+			guests := guestsOf(old)
+			in := &interest.Inputs{Uses: interest.Uses{Southbound: r.southbound != nil, GroupNames: true}}
+			r.uses = in.Uses
+			want := func(when string, old *ovn.Network, guests []string, awaits bool) {
+				t.Helper()
+				n, _ := r.build(old, true)
+				if d := cmp.Diff(guests, guestsOf(n)); d != "" || r.awaitsGroups != awaits {
+					t.Errorf("%s: %s, awaits groups: %v", when, d, r.awaitsGroups)
+				}
+			}
+			want("a new guest", nil, nil, true)
+			want("a guest of before", old, guests, true)
+			var conditions interest.Conditions
+			if r.southbound != nil {
+				conditions = interest.Southbound(r.southbound, in)
+			} else {
+				conditions = interest.Northbound(r.northbound, nil, nil, in)
+			}
+			r.monitor.Want(conditions, time.Time{})
+			r.monitor.Sent(1)
+			want("asked for", nil, nil, true)
+			r.monitor.Acknowledge(1)
+			want("come", nil, guests, false)
+		})
+	}
+}
+
+func TestTablesOf(t *testing.T) {
+	row := func(id byte) *topology.DNSRow {
+		return &topology.DNSRow{ID: ovsdb.UUID{id}, Table: names.NewTable([16]byte{id})}
+	}
+	a, b, c, d := row(1), row(2), row(2), row(3)
+	for _, tt := range []struct {
+		name      string
+		dns, want []*topology.DNSRow
+	}{
+		{"none", nil, nil},
+		{"in another order", []*topology.DNSRow{d, a, b}, []*topology.DNSRow{a, b, d}},
+		{"of two datapaths", []*topology.DNSRow{d, a, a, d}, []*topology.DNSRow{a, d}},
+		{"two with one UUID", []*topology.DNSRow{b, c}, []*topology.DNSRow{b, c}},
+		{"two with one UUID, of two datapaths", []*topology.DNSRow{d, b, c, b, c, a}, []*topology.DNSRow{a, b, c, d}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := tablesOf(tt.dns)
+			ok := len(got) == len(tt.want)
+			for _, r := range tt.want {
+				ok = ok && slices.Contains(got, r.Table)
+			}
+			if !ok || !slices.IsSortedFunc(tt.dns, func(a, b *topology.DNSRow) int { return a.ID.Compare(b.ID) }) {
+				t.Errorf("%d tables, want %d", len(got), len(tt.want))
+			}
+		})
 	}
 }

@@ -15,16 +15,16 @@ import (
 type portRows struct {
 	*Inputs
 	ovn.PortsData
-	domain string // of the network
-	// servers has the DNS servers by DHCP options, nil unless requested.
+	domain  string
+	old     []*ovn.Port
 	servers map[topology.DHCPRows][]netip.Addr
 	bad     func(text string)
 }
 
-// portBuffers has buffers for PortsData.Ports, as a large network may be built often.
+// A large network may be built often.
 var portBuffers = sync.Pool{New: func() any { return new([]ovn.PortData) }}
 
-func (in *Inputs) ports(d *ovn.NetworkData, bad func(text string)) *ovn.Ports {
+func (in *Inputs) ports(d *ovn.NetworkData, old *ovn.Network, bad func(text string)) *ovn.Ports {
 	uses := in.Coverage.Uses
 	to := portRows{
 		Inputs: in, domain: d.Domain, bad: bad,
@@ -43,6 +43,9 @@ func (in *Inputs) ports(d *ovn.NetworkData, bad func(text string)) *ovn.Ports {
 	if uses.Gateways {
 		to.Gateways = topology.GatewaysOf(attachments)
 	}
+	if old != nil {
+		to.old = old.Ports().Guests()
+	}
 	buffer := portBuffers.Get().(*[]ovn.PortData)
 	to.Ports = *buffer
 	if in.Southbound != nil {
@@ -60,7 +63,7 @@ func (in *Inputs) ports(d *ovn.NetworkData, bad func(text string)) *ovn.Ports {
 	return ports.WithRetained(in.Retained.Of(d.ID))
 }
 
-// dnsServers returns the DNS servers of DHCP options. Ports with the same options share the slice.
+// Ports with the same options share the slice.
 func (to *portRows) dnsServers(of topology.DHCPRows) []netip.Addr {
 	if to.servers == nil || of == (topology.DHCPRows{}) {
 		return nil
@@ -80,11 +83,12 @@ func (to *portRows) addSouthbound() {
 		for row, p := range to.Southbound.PortsOf[id] {
 			to.Ports = append(to.Ports, ovn.PortData{
 				LogicalPort: &p.LogicalPort, DatapathKey: d.Key, ServiceTag: p.HasServiceTag(), Domain: to.domain,
-				Local: to.Retained.Serves(to.Guests, row, p, d.Key), ExternalIDs: p.ExternalIDs(),
+				Local: to.Retained.Serves(to.Guests, row, p, d.Key), Arriving: to.Southbound.IsArriving(p), ExternalIDs: p.ExternalIDs(),
 			})
 			if to.Northbound != nil {
 				to.addNorthboundColumns(&to.Ports[len(to.Ports)-1])
 			}
+			to.addGroups(&to.Ports[len(to.Ports)-1])
 		}
 	}
 }
@@ -102,15 +106,52 @@ func (to *portRows) addNorthbound() {
 			LogicalPort: &p.LogicalPort, Domain: to.domain, Local: isPlugged, ExternalIDs: p.ExternalIDs(),
 		})
 		to.addNorthboundColumns(&to.Ports[len(to.Ports)-1])
+		to.addGroups(&to.Ports[len(to.Ports)-1])
 	}
 }
 
+// addGroups adds the groups of a guest, and its egress policies. A new guest whose groups have not come is no guest yet:
+// a view or an egress policy by group would miss its first queries. A guest of the previous version stays, since a
+// reload that asks for groups must not stop it. For egress policies a guest needs its row of Northbound.
+func (to *portRows) addGroups(d *ovn.PortData) {
+	uses := to.Coverage.Uses
+	if !uses.GroupNames && !uses.Egress || !d.Local || !ovn.IsGuestType(d.PortType()) {
+		return
+	}
+	if uses.Egress && to.northboundRow(d.Name) == nil {
+		d.Local = false
+		return
+	}
+	if to.Coverage.Groups(d.Name) {
+		if uses.GroupNames {
+			d.Groups = to.View.GroupsOf(d.Name)
+		}
+		if uses.Egress {
+			d.Egress = to.Northbound.EgressOf(d.Name)
+		}
+		return
+	}
+	to.AwaitingGroups[to.PortsData.Network] = struct{}{}
+	i := slices.IndexFunc(to.old, func(p *ovn.Port) bool { return p.Name == d.Name })
+	if d.Local = i >= 0; d.Local {
+		d.Groups, d.Egress = to.old[i].Groups(), to.old[i].Egress()
+	}
+}
+
+// northboundRow returns the row of a port in Northbound. It is nil until northd has moved the port to this switch.
+func (to *portRows) northboundRow(name string) *topology.SwitchPort {
+	p := to.Northbound.PortNamed[name]
+	if p == nil || to.Northbound.SwitchOf[p.ID] != ovsdb.UUID(to.PortsData.Network) {
+		return nil
+	}
+	return p
+}
+
 // addNorthboundColumns adds what only Northbound has: dynamic addresses, the domain and DNS servers of DHCP options, and
-// whether the port is disabled. It ignores a port that northd has not moved to this switch yet.
+// whether the port is disabled.
 func (to *portRows) addNorthboundColumns(d *ovn.PortData) {
-	n := to.Northbound
-	p := n.PortNamed[d.Name]
-	if p == nil || n.SwitchOf[p.ID] != ovsdb.UUID(to.PortsData.Network) {
+	n, p := to.Northbound, to.northboundRow(d.Name)
+	if p == nil {
 		return
 	}
 	if !slices.Equal(d.Addresses, p.Addresses) || !slices.Equal(d.MACs, p.MACs) {

@@ -11,17 +11,14 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/topology"
 )
 
-// ScopeInputs is the source of router scopes, in addition to the networks of the snapshot.
 type ScopeInputs struct {
 	Graph   topology.Graph
 	Covered topology.Covered
-	// Changed are the networks whose versions differ from the previous snapshot.
 	Changed map[origin.Network]bool
 	Rowless map[origin.Network]string
 }
 
-// BuildScopes sets the router scopes of the next snapshot, which has its networks already. A network that had a
-// scope has one while the networks of its next scope are being read.
+// BuildScopes sets the router scopes of the next snapshot, which has its networks already.
 func (c *Components) BuildScopes(in *ScopeInputs, prev *ovn.Snapshot, next *ovn.Editor) {
 	if !c.IsUsed() {
 		next.ClearScopes()
@@ -38,7 +35,7 @@ func (c *Components) BuildScopes(in *ScopeInputs, prev *ovn.Snapshot, next *ovn.
 			changed[of] = append(changed[of], id)
 		}
 	}
-	before := make(map[origin.Network]*component) // gone components, by network
+	before := make(map[origin.Network]*component)
 	for of := range gone {
 		for _, id := range of.networks {
 			before[id] = of
@@ -60,8 +57,7 @@ func (c *Components) BuildScopes(in *ScopeInputs, prev *ovn.Snapshot, next *ovn.
 	next.SetScopes(b.scopes)
 }
 
-// setRowless copies the scopes of rowless networks from prev. A network without a scope gets one of itself, as no
-// rows show its neighbours.
+// A rowless network keeps its scope, or has a scope alone, as no rows show its neighbours.
 func (c *Components) setRowless(rowless map[origin.Network]string, prev *ovn.Snapshot, scopes ovn.ScopesEditor) {
 	for id := range c.rowless {
 		if _, ok := rowless[id]; !ok {
@@ -84,7 +80,6 @@ type scopeBuilder struct {
 	scopes ovn.ScopesEditor
 }
 
-// setAll indexes a new component. It reuses the names in base that have not changed.
 func (b scopeBuilder) setAll(c *component, base *names.Union) {
 	if len(c.networks) == 0 {
 		return
@@ -127,7 +122,7 @@ func (b scopeBuilder) set(c *component, changed []origin.Network) {
 }
 
 // setScopes sets the router scopes of changed networks, or of all once the component is closed and indexed. A
-// network has its former scope while another network is about to join.
+// network keeps its scope while another network is about to join.
 func (b scopeBuilder) setScopes(c *component, changed []origin.Network) {
 	first, complete := c.networks[0], c.closed && c.index.Len() == len(c.networks)
 	b.scopes.SetIndex(first, c.index)

@@ -9,8 +9,8 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// clause requests the rows of a table with one value in a column. Its JSON is part of the saved state. At most
-// one of ID, Number and Text is set; Text has a Key if the column is a map.
+// clause requests the rows with one value in a column. Its JSON is part of the saved state. At most one of
+// ID, Number and Text is set; Text of a map has a Key.
 type clause struct {
 	Column   string
 	Includes bool       `json:",omitempty"`
@@ -53,11 +53,11 @@ func compareClauses(a, b clause) int {
 	)
 }
 
-// Conditions are the clauses of each table. A database sends the rows that match any clause of their table. The
-// conditions of a table without an entry stay as they are.
+// Conditions are the clauses of each table, of which a row matches any. The conditions of a table without an
+// entry stay as they are.
 type Conditions map[string][]clause
 
-// ask adds clauses to a table. A table without clauses sends no rows.
+// A table without clauses sends no rows.
 func (c Conditions) ask(table string, clauses ...clause) {
 	c[table] = append(c[table], clauses...)
 }
@@ -69,7 +69,7 @@ func askEach[V any](c Conditions, table string, values []V, of func(V) clause) {
 	c.ask(table)
 }
 
-// Sort sorts the clauses of each table and drops duplicates. The methods below need sorted clauses.
+// Sort drops duplicates. The methods below need sorted clauses.
 func (c Conditions) Sort() Conditions {
 	for table, clauses := range c {
 		slices.SortFunc(clauses, compareClauses)
@@ -92,7 +92,7 @@ func (c Conditions) ids(table, column string) (all []ovsdb.UUID) {
 	return all
 }
 
-// includes reports whether c requests all rows that other requests. It may report false although c does.
+// includes may report false although c requests all rows that other requests.
 func (c Conditions) includes(other Conditions) bool {
 	for table, clauses := range other {
 		if !includes(c[table], clauses, compareClauses) {

@@ -14,12 +14,11 @@ type Coverage struct {
 	Southbound                           *topology.Southbound
 	Northbound                           *topology.Northbound
 	SouthboundMonitor, NorthboundMonitor *Monitor
-	// Networks has the covered networks. A network stays covered while it is wanted: a new port does not remove
-	// it from the snapshot until Northbound has sent the port's row.
+	// A wanted network stays covered, so a new port does not remove it from the snapshot.
 	Networks map[origin.Network]struct{}
 }
 
-// Network reports whether a network is covered: all of its rows have come.
+// Network reports whether all rows of a network have come.
 func (c Coverage) Network(id origin.Network) bool {
 	if !c.Local {
 		return true
@@ -43,7 +42,6 @@ func (c Coverage) inSouthbound(id origin.Network) bool {
 	return true
 }
 
-// routersInSouthbound reports whether the routers of a datapath have come, if Uses needs them.
 func (c Coverage) routersInSouthbound(node ovsdb.UUID) bool {
 	for _, a := range topology.AttachmentsOf(c.Southbound, node) {
 		if !a.Known && !c.SouthboundMonitor.has(topology.TablePort, PortNamed(a.RouterPort)) {
@@ -62,7 +60,7 @@ func (c Coverage) inNorthbound(id origin.Network) bool {
 	}
 	s := c.Northbound.Switches.Get(ovsdb.UUID(id))
 	if s == nil {
-		return true // it does not exist
+		return true
 	}
 	if !c.NorthboundMonitor.hasRows(topology.TableSwitchPort, s.Ports) || !c.NorthboundMonitor.hasRows(topology.TableDNS, s.DNSRows) {
 		return false
@@ -82,7 +80,7 @@ func (c Coverage) inNorthbound(id origin.Network) bool {
 	return true
 }
 
-// Node reports whether a node of the graph and all its links have come.
+// Node includes all links of a node.
 func (c Coverage) Node(node ovsdb.UUID) bool {
 	if c.Southbound != nil {
 		return c.Southbound.Datapaths.Get(node) != nil &&
@@ -105,7 +103,7 @@ func (c Coverage) Peer(port topology.Peer) bool {
 	return c.NorthboundMonitor.has(topology.TableSwitch, switchOfPort(port.ID))
 }
 
-// Port reports whether the row of a port has come, on whatever network, if it exists.
+// Port reports whether the row of a port has come, if it exists.
 func (c Coverage) Port(name string) bool {
 	switch {
 	case !c.Local:

@@ -6,7 +6,6 @@
 //	Monitor                 conditions wanted, sent and acknowledged
 //	Coverage                networks, nodes and ports whose rows have come
 //
-// Rows lead to further conditions with Monitor Local. A port of this chassis leads to its network, a network to
-// its ports and DNS rows, a router's port to the networks behind it. Functions have no state, and Monitor does
-// no I/O.
+// With Monitor Local, rows lead to further conditions: a port of this chassis to its network, a network to
+// its ports and DNS rows, a router's port to the networks behind it.
 package interest

@@ -100,6 +100,9 @@ func TestSouthboundInterest(t *testing.T) {
 			topology.TablePort:     "additional_chassis=c chassis=c datapath=1 logical_port=r-net1",
 			topology.TableDatapath: "_uuid=1 _uuid=3",
 		}},
+		{"no groups", Uses{}, Inputs{Retained: map[string]uint32{"gone": 9}}, map[string]string{topology.TablePortGroup: ""}},
+		{"groups", Uses{GroupNames: true}, Inputs{}, map[string]string{topology.TablePortGroup: "ports=vm"}},
+		{"groups of a retained guest", Uses{GroupNames: true}, Inputs{Retained: map[string]uint32{"gone": 9, "vm": 1}}, map[string]string{topology.TablePortGroup: "ports=gone ports=vm"}},
 		{"a network by its name", Uses{}, Inputs{References: &ovn.References{Networks: map[ovn.SwitchRef]int{{Name: "net4"}: 1}}}, map[string]string{
 			topology.TablePort:     "additional_chassis=c chassis=c datapath=1 datapath=4",
 			topology.TableDatapath: "_uuid=1 _uuid=4 external_ids:name=net4",
@@ -149,10 +152,37 @@ func TestSouthboundInterest(t *testing.T) {
 		rows.Flows.Put(ovsdb.UUID{1}, &topology.Flow{Ingress: true, Meter: "dns", Group: ovsdb.UUID{0x80}})
 		rows.CoPP.Meters.Put(ovsdb.UUID{0x81}, &topology.Meter{Name: "dns", Bands: []ovsdb.UUID{{0x82}}})
 		got := Southbound(rows, &Inputs{})
-		if len(got) != 3 || got.format(topology.TableMeter) != "name=dns" || got.format(topology.TableGroup) != "_uuid=80" || got.format(topology.TableBand) != "_uuid=82" {
+		if len(got) != 4 || got.format(topology.TableMeter) != "name=dns" || got.format(topology.TableGroup) != "_uuid=80" || got.format(topology.TableBand) != "_uuid=82" {
 			t.Errorf("%v", got)
 		}
 	})
+}
+
+// With Monitor All each database has all groups, once a request needs them.
+func TestAllGroups(t *testing.T) {
+	s, n := interestRows()
+	for _, tt := range []struct {
+		uses                      Uses
+		southbound, alone, beside bool
+	}{
+		{Uses{}, false, false, false},
+		{Uses{GroupNames: true}, true, true, false},
+		{Uses{Egress: true}, false, true, true},
+	} {
+		in := &Inputs{Uses: tt.uses, Plugged: []string{"vm"}}
+		southbound, alone := Southbound(s, in), Northbound(n, nil, nil, in)
+		in.Southbound = true
+		beside := Northbound(n, s, nil, in)
+		for _, of := range []struct {
+			database string
+			got      Conditions
+			all      bool
+		}{{"Southbound", southbound, tt.southbound}, {"Northbound alone", alone, tt.alone}, {"Northbound beside Southbound", beside, tt.beside}} {
+			if where, ok := of.got.Requests()[topology.TablePortGroup]; !ok || (where == nil) != of.all || len(where) > 0 {
+				t.Errorf("%s, %+v: %v, %v", of.database, tt.uses, ok, where)
+			}
+		}
+	}
 }
 
 func TestNorthboundInterest(t *testing.T) {
@@ -175,6 +205,10 @@ func TestNorthboundInterest(t *testing.T) {
 		{"alone, by the interfaces", Uses{}, nil, "vm new", "", map[string]string{
 			topology.TableSwitch: "ports=31", topology.TableSwitchPort: "_uuid=31 _uuid=32 _uuid=33 name=new name=vm",
 		}},
+		{"groups without egress policies", Uses{Southbound: true, GroupNames: true}, nil, "", "", map[string]string{topology.TablePortGroup: ""}},
+		{"egress policies of groups", Uses{Southbound: true, Egress: true}, nil, "new", "", map[string]string{topology.TablePortGroup: "ports=31"}},
+		{"alone, egress policies of groups", Uses{Egress: true}, nil, "vm new", "", map[string]string{topology.TablePortGroup: "ports=31"}},
+		{"alone, groups", Uses{GroupNames: true}, nil, "vm new", "", map[string]string{topology.TablePortGroup: "ports=31"}},
 		{"alone, what routers join", Uses{RouterScopes: true}, nil, "vm", "", map[string]string{
 			topology.TableSwitch:     "_uuid=11 _uuid=12 ports=31",
 			topology.TableSwitchPort: "_uuid=31 _uuid=32 _uuid=33 name=vm type=localnet type=router",
@@ -182,13 +216,16 @@ func TestNorthboundInterest(t *testing.T) {
 		{"alone, a network by its name", Uses{RouterScopes: true}, nil, "", "net4", map[string]string{topology.TableSwitch: "_uuid=14 name=net4", topology.TableSwitchPort: "type=localnet type=router"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, rows := interestRows()
+			s, rows := interestRows()
+			if !tt.uses.Southbound {
+				s = nil
+			}
 			in := Inputs{Uses: tt.uses, References: new(ovn.References), Plugged: strings.Fields(tt.plugged)}
 			slices.Sort(in.Plugged)
 			if in.Local = true; tt.network != "" {
 				in.References.Networks = map[ovn.SwitchRef]int{{Name: tt.network}: 1}
 			}
-			got := Northbound(rows, tt.switches, &in)
+			got := Northbound(rows, s, tt.switches, &in)
 			for table, want := range tt.want {
 				if got.format(table) != want {
 					t.Errorf("%s: %q, want %q", table, got.format(table), want)
@@ -199,11 +236,11 @@ func TestNorthboundInterest(t *testing.T) {
 	t.Run("all rows, and those of routers for forwards", func(t *testing.T) {
 		_, rows := interestRows()
 		in := &Inputs{Uses: Uses{Southbound: true}}
-		if got := Northbound(rows, nil, in); !got.isEmpty() {
+		if got := Northbound(rows, nil, nil, in); !got.isEmpty() {
 			t.Errorf("%v", got)
 		}
 		in.Forwards = true
-		got := Northbound(rows, nil, in).Requests()
+		got := Northbound(rows, nil, nil, in).Requests()
 		for _, table := range []string{topology.TableRouter, topology.TableRouterPort} {
 			if where, ok := got[table]; !ok || where != nil {
 				t.Errorf("%s: %v", table, where)

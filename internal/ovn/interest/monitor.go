@@ -9,34 +9,33 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// NarrowAfter is how long conditions may request rows that are no longer wanted.
+// NarrowAfter is how long conditions may request unwanted rows.
 const NarrowAfter = time.Hour
 
 // Monitor has the conditions of one database. It does no I/O. Source.mu guards it.
 type Monitor struct {
 	// wanted requests exactly the wanted rows. Latest was sent last, and includes wanted. The rows reflect
-	// Acknowledged. InFlight are the conditions sent since, oldest first.
+	// Acknowledged. InFlight was sent since, oldest first.
 	wanted               Conditions
 	Latest, Acknowledged ConditionSet
 	InFlight             []ConditionSet
-	// NarrowAt is when wanted replaces Latest, zero if they request the same.
+	// NarrowAt is when wanted replaces Latest, or zero.
 	NarrowAt time.Time
-	// narrowing is set from NarrowAt until Latest requests no more than wanted: rows that go may let others go.
+	// narrowing is set from NarrowAt until Latest requests no more than wanted: rows that go may let others
+	// go.
 	narrowing bool
 }
 
-// ConditionSet is conditions that were sent. The zero ConditionSet means none.
 type ConditionSet struct {
-	// Gen is the generation of ovsdb.Client.SetConditions, from 1 on.
+	// Gen is of ovsdb.Client.SetConditions, from 1 on, 0 for none.
 	Gen uint64
 	Conditions
 }
 
-// Want sets the wanted rows, and reports whether to send the conditions. It does if the latest ones lack some
-// of these rows, or have requested other rows for NarrowAfter.
+// Want sets the wanted rows. send is set if the latest conditions lack some of them, or have requested other
+// rows for NarrowAfter.
 //
-// A server searches each row of a table when its conditions change, so unwanted rows go with the next change.
-// Until then they change no answer, as with Monitor All.
+// A server searches all rows of a table when its conditions change, so unwanted rows go with the next change.
 func (m *Monitor) Want(next Conditions, now time.Time) (send bool) {
 	m.wanted = next
 	switch {
@@ -65,7 +64,6 @@ func (m *Monitor) Sent(gen uint64) {
 	m.InFlight = append(m.InFlight, m.Latest)
 }
 
-// Acknowledge records which conditions the rows reflect. It reports whether they differ from before.
 func (m *Monitor) Acknowledge(gen uint64) bool {
 	n := 0
 	for n < len(m.InFlight) && m.InFlight[n].Gen <= gen {
@@ -79,8 +77,8 @@ func (m *Monitor) Acknowledge(gen uint64) bool {
 	return true
 }
 
-// brings reports whether the acknowledged conditions, and all in flight, satisfy a test: then the rows have
-// come. A database removes rows before it acknowledges conditions that no longer request them.
+// brings tests the acknowledged conditions and all in flight: a database removes rows before it acknowledges
+// conditions without them.
 func (m *Monitor) brings(is func(Conditions) bool) bool {
 	return is(m.Acknowledged.Conditions) &&
 		!slices.ContainsFunc(m.InFlight, func(s ConditionSet) bool { return !is(s.Conditions) })

@@ -10,10 +10,11 @@ import (
 )
 
 // Northbound returns the conditions for the wanted rows of Northbound: switches, and rows that they refer to.
-// With Southbound, switches are the switches of its conditions. Without it, Northbound requests switches with a
-// port here, switches of requests, and switches that routers join to these.
-func Northbound(n *topology.Northbound, switches []ovsdb.UUID, in *Inputs) Conditions {
+// With Southbound, switches are the switches of its conditions. Without it, s is nil, and Northbound requests switches
+// with a port here, switches of requests, and switches that routers join to these.
+func Northbound(n *topology.Northbound, s *topology.Southbound, switches []ovsdb.UUID, in *Inputs) Conditions {
 	want := make(Conditions)
+	askGroups(want, in, in.readsNorthboundGroups(), northboundGroups(n, s, in))
 	if !in.Local {
 		if in.Southbound {
 			askAllRouters(want, in)
@@ -46,10 +47,9 @@ func Northbound(n *topology.Northbound, switches []ovsdb.UUID, in *Inputs) Condi
 	return want.Sort()
 }
 
-// askByName requests the ports that have an interface here, their switches, and the switches of requests.
-// joined are the switches that routers join to these.
+// joined are the switches that routers join to switches with a port here and to switches of requests.
 func askByName(n *topology.Northbound, want Conditions, in *Inputs) (joined []ovsdb.UUID) {
-	var from []ovsdb.UUID // the known switches
+	var from []ovsdb.UUID
 	for _, name := range in.Plugged {
 		want.ask(topology.TableSwitchPort, textIs("name", name))
 		if p := n.PortNamed[name]; p != nil {
@@ -89,7 +89,6 @@ var portsToRouters = textIs("type", ovn.TypeRouter)
 
 func switchOfPort(port ovsdb.UUID) clause { return idIn("ports", port) }
 
-// wantedDHCP returns the DHCP_Options rows to read for a port. The row for IPv4 has the domain.
 func wantedDHCP(p *topology.SwitchPort, u Uses) (rows []ovsdb.UUID) {
 	if p.DHCP.V4 != (ovsdb.UUID{}) {
 		rows = append(rows, p.DHCP.V4)
@@ -100,9 +99,8 @@ func wantedDHCP(p *topology.SwitchPort, u Uses) (rows []ovsdb.UUID) {
 	return rows
 }
 
-// With Southbound, router rows are read for forwards alone: northd copies the external_ids of neither switches
-// nor routers (northd/northd.c, ovn_datapath_update_external_ids). They come step by step: ports of type router
-// name router ports, which are in the column ports of routers.
+// With Southbound, router rows are only for forwards: northd does not copy external_ids of switches and
+// routers (northd/northd.c, ovn_datapath_update_external_ids).
 
 func askAllRouters(want Conditions, in *Inputs) {
 	for _, table := range []string{topology.TableRouter, topology.TableRouterPort} {

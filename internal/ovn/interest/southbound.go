@@ -3,6 +3,8 @@
 package interest
 
 import (
+	"iter"
+
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/ovn/topology"
 	"github.com/puntdns/puntdns/internal/ovsdb"
@@ -10,31 +12,32 @@ import (
 
 // Uses is what requests and the configuration need from the databases.
 type Uses struct {
-	// Local is Monitor Local. Without it all rows are read, except meters, and routers beside Southbound.
+	// Local is Monitor Local. Without it all rows are read, except meters, groups unless GroupNames or Egress is set, and
+	// routers beside Southbound.
 	Local      bool
 	Southbound bool
 	// Each of these is set while a request needs it, see ovndb.Requests.
-	RouterScopes, Gateways, RouterNames, DNSServers, Forwards bool
+	RouterScopes, Gateways, RouterNames, GroupNames, DNSServers, Forwards, Egress bool
 }
 
 func (u Uses) Attachments() bool { return u.Gateways || u.RouterNames }
 
-// Inputs decides, with the rows, which rows are wanted. It is immutable.
+// Inputs is immutable.
 type Inputs struct {
 	Uses
 	References *ovn.References
-	// Retained has the datapath key of each retained guest. Ports are read from Southbound by name: retained
-	// guests, and the ports of Reader.NotHere.
+	// Retained has the datapath key of each retained guest. Ports are read from Southbound by name.
 	Retained map[string]uint32
 	Ports    []string
 	Plugged  []string
 }
 
-// Southbound returns the conditions for the wanted rows of Southbound. These are ports of the local chassis,
-// networks of local guests and of requests, networks that routers join to these, and meters.
+// Southbound requests ports of the local chassis, networks of local guests and of requests, networks that
+// routers join to these, groups of local guests, and meters.
 func Southbound(s *topology.Southbound, in *Inputs) Conditions {
 	want := make(Conditions)
 	askMeters(s, want)
+	askGroups(want, in, in.GroupNames, southboundGroups(s, in))
 	if !in.Local {
 		return want.Sort()
 	}
@@ -70,14 +73,20 @@ func Southbound(s *topology.Southbound, in *Inputs) Conditions {
 	return want.Sort()
 }
 
-// localDatapaths returns the datapaths of local guests and of networks in requests, sorted. The term is
-// ovn-controller's.
-func localDatapaths(s *topology.Southbound, in *Inputs) (all []ovsdb.UUID) {
-	for _, p := range s.Ports.All() {
-		_, isRetained := in.Retained[p.Name]
-		if ovn.IsGuestType(p.PortType()) && (s.IsHere(p) || isRetained) {
-			all = append(all, p.Datapath)
+func localGuests(s *topology.Southbound, in *Inputs) iter.Seq[*topology.PortBinding] {
+	return func(yield func(*topology.PortBinding) bool) {
+		for _, p := range s.Ports.All() {
+			_, isRetained := in.Retained[p.Name]
+			if ovn.IsGuestType(p.PortType()) && (s.IsHere(p) || isRetained) && !yield(p) {
+				return
+			}
 		}
+	}
+}
+
+func localDatapaths(s *topology.Southbound, in *Inputs) (all []ovsdb.UUID) {
+	for p := range localGuests(s, in) {
+		all = append(all, p.Datapath)
 	}
 	for id, d := range s.Datapaths.All() {
 		if in.References.Has(d.Name, d.Network) {
@@ -87,12 +96,9 @@ func localDatapaths(s *topology.Southbound, in *Inputs) (all []ovsdb.UUID) {
 	return ovsdb.SortUUIDs(all)
 }
 
-// askPorts requests the ports of datapaths and of this chassis, peers, and Inputs.Ports.
-//
-// Each clause on a port has the function "==", so that a server finds rows by a hash table for each column.
-// With any other function it tries all clauses for each row when conditions change, and for each changed row
-// (ovsdb_condition_from_json in ovsdb/condition.c of Open vSwitch). So a port that migrates here is read only
-// if this is its only additional_chassis. Reader.NotHere requests a port with several by name.
+// Each clause has the function "==", so that a server finds rows by a hash table for each column. With any
+// other function it tries all clauses for each row (ovsdb_condition_from_json in ovsdb/condition.c of Open
+// vSwitch). So a port that migrates here is read only if this is its only additional_chassis.
 func askPorts(s *topology.Southbound, want Conditions, datapaths []ovsdb.UUID, peers []topology.Peer, in *Inputs) {
 	askEach(want, topology.TablePort, datapaths, portsOfDatapath)
 	if s.Self != (ovsdb.UUID{}) {
@@ -106,12 +112,10 @@ var Localnets = textIs("type", ovn.TypeLocalnet)
 
 func PortNamed(name string) clause { return textIs("logical_port", name) }
 
-// portsOfDatapath is the clause for the ports of a datapath. Conditions with it also request the datapath and
-// its DNS rows.
+// Conditions with portsOfDatapath also request the datapath and its DNS rows.
 func portsOfDatapath(id ovsdb.UUID) clause { return idIs("datapath", id) }
 
-// askNetwork requests the datapaths of a network. The UUID of a switch is in either of two columns, see
-// topology.Datapath.
+// The UUID of a switch is in either of two columns, see topology.Datapath.
 func askNetwork(want Conditions, r ovn.SwitchRef) {
 	if r.Name != "" {
 		want.ask(topology.TableDatapath, keyIs("external_ids", "name", r.Name))

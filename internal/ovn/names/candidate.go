@@ -13,31 +13,26 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Candidate is what one source of a network has for a name. It is for operators; Lookup answers guests.
+// Candidate is one source's value for a name. Candidates are for operators only.
 type Candidate struct {
 	Provenance
-	// Row is the UUID of the Northbound DNS row, zero for ports. Column and Key are where the row has the record,
-	// empty for a derived candidate. With a readable value of Records, Key is empty, as there may be several.
+	// Row, Column and Key are the record's place in Northbound. Row is zero for ports. Key is empty with
+	// readable Records, and for a derived candidate.
 	Row         [16]byte
 	Column, Key string
-	// Addresses have IPv4 first. Targets are the targets of a reverse name.
-	Addresses []netip.Addr
-	Targets   []string
-	// Records are the records of other types in a Northbound row, such as "MX 10 mail.example.".
-	Records []string
-	// Used is set for what Lookup answers, Unreadable for a record without a readable value.
+	Addresses   []netip.Addr
+	Targets     []string
+	// Records are of other types, such as "MX 10 mail.example.".
+	Records          []string
 	Used, Unreadable bool
-	// Derived is set if no record has the name: a wildcard covers it, or it is the reverse name of an address.
-	Derived bool
+	Derived          bool
 }
 
-// The columns of table DNS with records (ovn-nb(5)).
 const (
 	columnRecords = "records"
 	columnIDs     = "external_ids"
 )
 
-// Sources returns all candidates for a canonical name in the order of precedence.
 func (d *Directory) Sources(name, domain string) (all []Candidate) {
 	won := false
 	add := func(k Candidate, e *entry) {
@@ -47,7 +42,7 @@ func (d *Directory) Sources(name, domain string) (all []Candidate) {
 		won = won || k.Used
 		all = append(all, k)
 	}
-	for _, t := range d.tables {
+	for _, t := range d.tables.all {
 		for _, e := range t.appendRecords(nil, name) {
 			add(Candidate{Provenance: t.provenance(), Row: t.row, Column: columnRecords, Key: cmp.Or(e.alias(), strings.TrimSuffix(name, "."))}, &e)
 		}
@@ -75,7 +70,7 @@ func (d *Directory) Sources(name, domain string) (all []Candidate) {
 }
 
 func (d *Directory) recordsOf(name string) (all []Candidate) {
-	for _, t := range d.rrs {
+	for _, t := range d.rrs.all {
 		if r := t.of(name); r != nil {
 			all = append(all, Candidate{Provenance: t.provenance(), Row: t.row, Column: columnIDs, Records: texts(r)})
 		}
@@ -83,9 +78,8 @@ func (d *Directory) recordsOf(name string) (all []Candidate) {
 	return all
 }
 
-// unreadableRecords returns a candidate for each record of another type whose value is unreadable.
 func (d *Directory) unreadableRecords(name string) (all []Candidate) {
-	for _, t := range d.rrs {
+	for _, t := range d.rrs.all {
 		for _, key := range t.keys[name] {
 			if len(t.sets[key].rrs) == 0 {
 				all = append(all, Candidate{Provenance: t.provenance(), Row: t.row, Column: columnIDs, Key: key, Unreadable: true})
@@ -96,7 +90,7 @@ func (d *Directory) unreadableRecords(name string) (all []Candidate) {
 }
 
 func (d *Directory) isAlias(name string) bool {
-	for _, t := range d.rrs {
+	for _, t := range d.rrs.all {
 		if r := t.of(name); r != nil {
 			return r.alias != ""
 		}
@@ -112,8 +106,8 @@ func texts(r *RRs) (all []string) {
 	return all
 }
 
-// Names returns the canonical names that have records, sorted. Hostnames without a domain in OVN are included
-// twice: bare, and with domain unless it is empty.
+// Names returns the canonical names with records, sorted. A hostname without a domain appears bare, and with
+// a non-empty domain.
 func (d *Directory) Names(domain string) []string {
 	all := map[string]struct{}{}
 	for name := range d.EachName(domain) {
@@ -122,8 +116,7 @@ func (d *Directory) Names(domain string) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// EachName yields the names of Names in no order, once for each source. The value reports whether the source
-// has a readable value.
+// EachName yields Names in no order, once for each source, and whether the source has a readable value.
 func (d *Directory) EachName(domain string) iter.Seq2[string, bool] {
 	return func(yield func(string, bool) bool) {
 		_ = d.yieldTables(yield) && d.yieldRecords(yield) && d.yieldHosts(domain, yield)
@@ -131,7 +124,7 @@ func (d *Directory) EachName(domain string) iter.Seq2[string, bool] {
 }
 
 func (d *Directory) yieldTables(yield func(string, bool) bool) bool {
-	for _, t := range d.tables {
+	for _, t := range d.tables.all {
 		for name := range t.records.all() {
 			if !yield(name, true) {
 				return false
@@ -149,7 +142,7 @@ func (d *Directory) yieldTables(yield func(string, bool) bool) bool {
 }
 
 func (d *Directory) yieldRecords(yield func(string, bool) bool) bool {
-	for _, t := range d.rrs {
+	for _, t := range d.rrs.all {
 		for name := range t.keys {
 			if !yield(name, t.of(name) != nil) {
 				return false
@@ -186,5 +179,5 @@ func (h *Hostnames) find(name, domain string) *entry {
 	return nil
 }
 
-// Join appends a domain to a hostname, both canonical. ok is false if the result is too long.
+// Join appends a domain to a hostname, both canonical. ok is false for a too long result.
 func Join(hostname, domain string) (string, bool) { return join(hostname, domain) }

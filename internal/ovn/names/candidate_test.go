@@ -18,7 +18,7 @@ func TestSources(t *testing.T) {
 		"dns-mx/web.internal. ten",
 	), ignore).WithOwned(true).WithRow([16]byte{3})
 	fourth := (*RRTable)(nil).Update(records(false, "dns-txt/only.internal other", "dns-cname/Bad.internal 10.0.0.1", "dns-mx/vm.lan ten"), ignore).WithRow([16]byte{4})
-	d := NewDirectory([]*Table{first, second}, hosts(port{"peer.", "", "10.0.0.4"}, port{"vm.", "lan.", "10.0.0.5"})).WithRRs([]*RRTable{third, fourth})
+	d := new(Directory).With([]*Table{first, second}, []*RRTable{third, fourth}, hosts(port{"peer.", "", "10.0.0.4"}, port{"vm.", "lan.", "10.0.0.5"}))
 	for _, tc := range []struct{ name, want string }{
 		{"db.internal.", "dns 1 unreadable; dns 2 10.0.0.2 owned wins"},
 		{"web.internal.", "dns 1 10.0.0.1 wins; dns 1 10.0.0.9; dns 3 MX 10 mail.internal. owned wins; dns 3 unreadable owned dns-mx/web.internal."},

@@ -16,7 +16,7 @@ var (
 	errHalfEscape = errors.New("it is no domain name: it ends within an escape")
 )
 
-// presentation returns a name in the form of names in miekg/dns questions, fully qualified. It keeps the case.
+// presentation returns a name as in miekg/dns questions. It keeps the case.
 func presentation(name string) (string, error) {
 	if name == "" || name == "." {
 		return "", errEmptyName
@@ -42,13 +42,13 @@ func presentation(name string) (string, error) {
 	return out, nil
 }
 
-// endsInEscape reports whether a final backslash escapes. dns.IsFqdn miscounts after multi-byte characters.
+// dns.IsFqdn miscounts after multi-byte characters.
 func endsInEscape(s string) bool {
 	return (len(s)-len(strings.TrimRight(s, `\`)))%2 == 1
 }
 
-// Canonical returns the form in which names are compared: fully qualified, in lower case, in the presentation
-// form of miekg/dns. The error says why the text is no domain name (RFC 1035, section 2.3.4).
+// Canonical returns a name fully qualified, in lower case, as miekg/dns presents it. The error is about RFC
+// 1035, section 2.3.4.
 func Canonical(name string) (string, error) {
 	if isCanonical(name) {
 		if !strings.HasSuffix(name, ".") {
@@ -63,8 +63,7 @@ func Canonical(name string) (string, error) {
 	return dns.CanonicalName(name), nil
 }
 
-// isCanonical finds names of lower case letters, digits, hyphens and underscores, which need no conversion to
-// the wire format. Nearly all names do.
+// isCanonical finds nearly all names without the wire format.
 func isCanonical(name string) bool {
 	name = strings.TrimSuffix(name, ".")
 	if len(name) > 253 {
@@ -89,8 +88,7 @@ func isCanonical(name string) bool {
 	return label > 0
 }
 
-// join appends a domain unless the hostname ends with it. ok is false if the result is too long. Both are
-// canonical.
+// join appends a domain unless the hostname ends with it. ok is false for a too long result.
 func join(hostname, domain string) (string, bool) {
 	if rest, ok := strings.CutSuffix(hostname, domain); ok && strings.HasSuffix(rest, ".") {
 		return hostname, true
@@ -100,8 +98,7 @@ func join(hostname, domain string) (string, bool) {
 	return full, ok
 }
 
-// Under reports whether a name is the domain or below it. Both are canonical. Nothing is below "". It does not
-// allocate.
+// Under reports whether a name is the domain or below it. Both are canonical.
 func Under(name, domain string) bool {
 	at := len(name) - len(domain)
 	switch {
@@ -113,10 +110,9 @@ func Under(name, domain string) bool {
 	return isLabelEnd(name, at-1)
 }
 
-// compareNames compares canonical names in the order of RFC 4034, section 6.1: by labels from the last to the
-// first, so the names below a name follow it. It compares labels as written, with their escapes.
+// compareNames follows RFC 4034, section 6.1, on canonical names: the names below a name follow it. Labels
+// keep their escapes.
 func compareNames(a, b string) int {
-	// Most names differ in their first labels only.
 	x, y := strings.IndexByte(a, '.'), strings.IndexByte(b, '.')
 	if x > 0 && y > 0 && a[x:] == b[y:] && a[x-1] != '\\' && b[y-1] != '\\' {
 		return strings.Compare(a[:x], b[:y])

@@ -10,37 +10,38 @@ import (
 
 // Directory has all names of one network. It is immutable.
 type Directory struct {
-	tables []*Table // the first with a name answers
+	tables rows[*Table]
 	hosts  *Hostnames
-	rrs    []*RRTable // the first with RRs of a name counts; nil for none
-	wild   bool       // a table has a wildcard
+	rrs    rows[*RRTable]
+	wild   bool
 }
 
-// NewDirectory returns the directory of a network with DNS rows, in the order of their UUIDs, and ports.
 func NewDirectory(tables []*Table, hosts *Hostnames) Directory {
-	d := Directory{tables: tables, hosts: hosts}
-	for _, t := range tables {
-		d.wild = d.wild || len(t.records.wildcards) > 0
-	}
-	return d
+	return new(Directory).With(tables, nil, hosts)
 }
 
-// Lookup answers for a canonical name. domain, canonical or "", completes the hostnames of ports without a
-// domain in OVN. It is a parameter, as several plugins may read one network with different domains.
+// With returns the next version. tables and rrs are in UUID order. The time is proportional to the changed
+// rows, apart from a comparison of all pointers.
+func (d *Directory) With(tables []*Table, rrs []*RRTable, hosts *Hostnames) Directory {
+	next := Directory{tables: d.tables.with(tables, noTable), hosts: hosts, rrs: d.rrs.with(rrs, noRRTable)}
+	next.wild = next.tables.hasWildcards() || next.rrs.hasWildcards()
+	return next
+}
+
+// Lookup answers for a canonical name. domain, canonical or "", completes hostnames without a domain.
 //
-// The first source of a name answers alone: DNS rows in the order of their UUIDs, then all ports with the
-// hostname. A record without a readable value is ignored; in a row that OVN owns it makes the name exist
-// without data.
+// The first source of a name answers alone: DNS rows in UUID order, then all ports with the hostname. A
+// record without a readable value is ignored, but makes the name exist in a row that OVN owns.
 //
-// A record of a reverse name answers it. Otherwise the names with the address answer, in the same order of
-// sources. They must resolve to the address. Longer names hide single labels. Wildcards do not count.
+// A reverse name without a record has the names that resolve to the address, from the first source. Longer
+// names hide single labels. Wildcards do not count.
 //
-// Records of RRTables are added to all of these, except CNAME records, which count only alone.
+// RRTables add records. A CNAME record counts only alone.
 //
-// A name that does not exist is answered from the wildcard of a DNS row directly below its closest encloser
-// (RFC 4592, section 3.3). All names of the network, including ports, form one tree.
+// A name that does not exist is answered from the wildcard directly below its closest encloser (RFC 4592,
+// section 3.3). All names of the network form one tree.
 func (d *Directory) Lookup(name, domain string) (Answer, bool) {
-	if len(d.rrs) > 0 {
+	if len(d.rrs.all) > 0 {
 		return d.lookupWithRRs(name, domain)
 	}
 	if a, ok := d.forward(name, domain); ok {
@@ -60,7 +61,7 @@ func (d *Directory) Lookup(name, domain string) (Answer, bool) {
 	return Answer{}, false
 }
 
-// Empty reports whether a name that Lookup does not find is an empty non-terminal. To deny it would also deny
+// Empty reports whether a name that Lookup does not find is an empty non-terminal, whose denial would deny
 // the names below it (RFC 8020, section 2).
 func (d *Directory) Empty(name, domain string) bool {
 	if d.exists(name, domain) {
@@ -80,24 +81,22 @@ func (d *Directory) HasMachine(a netip.Addr) bool {
 	return ok
 }
 
-// Match is the records of a name, without derived ones and completed hostnames.
+// Match is the records of a name, without derived records and completed hostnames.
 type Match struct {
 	entry *entry
 	from  Provenance
 	rrs   *RRs
 }
 
-// Answer must not be called on a zero Match.
 func (m *Match) Answer() Answer {
 	a := m.entry.answer(m.from)
 	a.RRs = m.rrs
 	return a
 }
 
-// Exact finds the Match of a canonical name with addresses or PTR records.
 func (d *Directory) Exact(name string) (Match, bool) {
 	m, ok := d.exact(name)
-	if ok && len(d.rrs) > 0 {
+	if ok && len(d.rrs.all) > 0 {
 		a, _ := d.withRRsOf(Answer{Provenance: m.from}, true, name)
 		m.rrs, m.from = a.RRs, a.Provenance
 	}
@@ -105,7 +104,7 @@ func (d *Directory) Exact(name string) (Match, bool) {
 }
 
 func (d *Directory) exact(name string) (Match, bool) {
-	for _, t := range d.tables {
+	for _, t := range d.tables.of(kindExact, name) {
 		if e := t.records.find(name); e != nil {
 			return Match{entry: e, from: t.provenance()}, true
 		}
@@ -129,7 +128,7 @@ func (d *Directory) forward(name, domain string) (Answer, bool) {
 }
 
 func (d *Directory) derivePTR(addr netip.Addr, domain string) (Answer, bool) {
-	for _, t := range d.tables {
+	for t := range d.tables.withAddress(addr) {
 		if names := d.confirm(t.records.namesOf(addr), addr, domain); len(names) > 0 {
 			return Answer{PTR: names, Provenance: t.provenance()}, true
 		}
@@ -142,23 +141,16 @@ func (d *Directory) derivePTR(addr netip.Addr, domain string) (Answer, bool) {
 }
 
 func (d *Directory) derivesWithin(p netip.Prefix) bool {
-	for _, t := range d.tables {
-		if t.records.hasWithin(p) {
-			return true
-		}
-	}
-	return d.hosts.names.hasWithin(p) || d.hosts.bare.hasWithin(p)
+	return d.tables.derivesWithin(p) || d.hosts.names.hasWithin(p) || d.hosts.bare.hasWithin(p)
 }
 
-// exists reports whether the name has records, or names below it. Reverse names derived from addresses do not
-// count.
 func (d *Directory) exists(name, domain string) bool {
-	for _, t := range d.tables {
+	for _, t := range d.tables.of(kindNode, name) {
 		if t.records.exists(name) {
 			return true
 		}
 	}
-	for _, t := range d.rrs {
+	for _, t := range d.rrs.of(kindNode, name) {
 		if t.names.exists(name) {
 			return true
 		}
@@ -166,7 +158,7 @@ func (d *Directory) exists(name, domain string) bool {
 	return d.hosts.exists(name, domain)
 }
 
-// confirm returns the names that resolve to the address, as another row may override a record.
+// confirm returns the names that resolve to the address: another row may override a record.
 func (d *Directory) confirm(names []string, addr netip.Addr, domain string) []string {
 	resolves := func(name string) bool {
 		a, _ := d.forward(name, domain)

@@ -7,25 +7,21 @@ import (
 	"sort"
 )
 
-// entry is the value of a record or a hostname. It is immutable.
 type entry struct {
-	// hash is the hash of the record's value in the database, 0 for a hostname. With it, an update decides
-	// whether a pair removes or sets a value (see ovsdb.Row.Diff). To store the values would take a third more
-	// memory.
+	// hash is of the record's value. It decides whether a pair of an update removes or sets a value (see
+	// ovsdb.Row.Diff). Stored values would take a third more memory.
 	hash uint64
 	one  [1]netip.Addr
-	// more is nil for most entries.
 	more *rare
 }
 
 type rare struct {
-	addresses []netip.Addr // two or more, the IPv4 ones first
-	targets   []string     // of a reverse name, fully qualified
-	// alias is the key of the record if it differs from the canonical name, such as "VM1" for "vm1.".
+	addresses []netip.Addr // two or more, IPv4 first
+	targets   []string
+	// alias is the key if it is not canonical, such as "VM1" for "vm1.".
 	alias string
 }
 
-// newEntry returns an entry of addresses, IPv4 first, or of targets.
 func newEntry(addresses []netip.Addr, targets []string) entry {
 	switch {
 	case len(targets) > 0:
@@ -72,7 +68,7 @@ func (e *entry) setAlias(key string) {
 	e.more.alias = key
 }
 
-// same reports whether two entries certainly have equal data.
+// same may return false for equal data.
 func (e *entry) same(other *entry) bool { return e.one == other.one && e.more == other.more }
 
 func (e *entry) answer(from Provenance) Answer {

@@ -8,17 +8,15 @@ import (
 	"strings"
 )
 
-// Hostnames has the hostnames of the ports of one network. It is immutable.
+// Hostnames has the hostnames of one network's ports. It is immutable.
 type Hostnames struct {
-	// names has every hostname, bare and with the port's domain. Its addresses point to the names with a domain
-	// only.
+	// names has hostnames bare and with the port's domain. Its addresses point only to names with a domain.
 	names addressTree
-	// bare has the hostnames of ports without a domain. It shares the tree of names if no port has a domain.
+	// bare has the hostnames without a domain. It shares the tree of names if no port has a domain.
 	bare     addressTree
 	machines map[netip.Addr]struct{}
 }
 
-// Len is the number of names, bare and with a domain.
 func (h *Hostnames) Len() int { return len(h.names.items) }
 
 func (h *Hostnames) exists(name, domain string) bool {
@@ -36,9 +34,9 @@ func (h *Hostnames) exists(name, domain string) bool {
 }
 
 type HostnamesBuilder struct {
-	bare     []hostname // of ports without a domain
-	within   []hostname // of ports with a domain, without it
-	full     []hostname // of ports with a domain, with it
+	bare     []hostname
+	within   []hostname // ports with a domain, without it
+	full     []hostname // the same with it
 	machines map[netip.Addr]struct{}
 	size     int
 }
@@ -50,11 +48,10 @@ type hostname struct {
 
 func NewHostnamesBuilder() *HostnamesBuilder { return new(HostnamesBuilder) }
 
-// Grow reserves room for size ports. Call it before Add.
 func (b *HostnamesBuilder) Grow(size int) { b.size = size }
 
-// Add adds a port. name and domain are canonical, domain "" for none. addresses are sorted and not empty, and
-// shared with the Hostnames.
+// Add adds a port. name and domain are canonical, domain may be "". addresses are sorted, not empty, and
+// shared.
 func (b *HostnamesBuilder) Add(name, domain string, addresses []netip.Addr) {
 	if domain == "" {
 		b.append(&b.bare, hostname{name, addresses})
@@ -76,7 +73,6 @@ func (b *HostnamesBuilder) append(to *[]hostname, h hostname) {
 
 func (b *HostnamesBuilder) SetMachines(all map[netip.Addr]struct{}) { b.machines = all }
 
-// Done returns the Hostnames. The builder must not be used afterwards.
 func (b *HostnamesBuilder) Done() *Hostnames {
 	h := &Hostnames{machines: b.machines}
 	h.bare = addressTreeOf(b.bare, b.bare)
@@ -88,7 +84,7 @@ func (b *HostnamesBuilder) Done() *Hostnames {
 	return h
 }
 
-// addressTreeOf returns a tree of the hostnames all, which it sorts. Only targets are names of addresses.
+// addressTreeOf sorts all. Only targets are names of addresses.
 func addressTreeOf(all, targets []hostname) addressTree {
 	pairs := make([]addressName, 0, len(targets))
 	for _, h := range targets {
@@ -106,7 +102,7 @@ func entriesOf(all []hostname) []change[entry] {
 			end++
 		}
 		if end > 1 {
-			addresses = nil // the slices are shared
+			addresses = nil
 			for _, h := range all[:end] {
 				addresses = append(addresses, h.addresses...)
 			}
@@ -118,7 +114,6 @@ func entriesOf(all []hostname) []change[entry] {
 	return changes
 }
 
-// SortAddresses sorts addresses in place, IPv4 first, and drops duplicates.
 func SortAddresses(all []netip.Addr) []netip.Addr {
 	slices.SortFunc(all, netip.Addr.Compare)
 	return slices.Compact(all)

@@ -8,10 +8,9 @@ import (
 	"sort"
 )
 
-// posting is a term, and the number of a network in its Union that has the term.
 type posting struct {
-	term    uint64
-	network uint32
+	term   uint64
+	member uint32
 }
 
 type order func(a, b uint32) int
@@ -23,31 +22,28 @@ func (o order) compare(a, b posting) int {
 	case a.term > b.term:
 		return 1
 	}
-	return o(a.network, b.network)
+	return o(a.member, b.member)
 }
 
-// postings is an immutable set of postings, sorted by term and network. The zero postings is empty.
-//
-// It is a B+ tree of immutable nodes. An edited set shares all nodes without an edit below them. A library's
-// tree would take twice the memory: nodes have no spare capacity, and few pointers for the garbage collector.
+// postings is an immutable sorted set. Its B+ tree shares all nodes without an edit below them. A library's
+// tree would take twice the memory: these nodes have no spare capacity and few pointers.
 type postings struct{ root *node }
 
-// maxEntries bounds the entries of a node. A change of one posting copies a node on each level.
+// A change of one posting copies a node on each level.
 const maxEntries = 128
 
-// All leaves have the same depth.
 type node struct {
-	// terms and networks are the postings of a leaf, or the first posting below each child.
+	// terms and members are the postings of a leaf, or the first posting below each child.
 	terms    []uint64
-	networks []uint32
-	children []*node // nil for a leaf
+	members  []uint32
+	children []*node
 }
 
 func (n *node) len() int              { return len(n.terms) }
-func (n *node) posting(i int) posting { return posting{n.terms[i], n.networks[i]} }
+func (n *node) posting(i int) posting { return posting{n.terms[i], n.members[i]} }
 
-// before returns the number of entries with a smaller term. It starts where evenly distributed terms would be:
-// terms are hashes, so it mostly stays in one cache line. A binary search would load several.
+// before starts where evenly distributed hashes would be, mostly in one cache line, where a binary search
+// would load several.
 func (n *node) before(term uint64) int {
 	last := len(n.terms) - 1
 	if last < 0 || term <= n.terms[0] {
@@ -56,7 +52,7 @@ func (n *node) before(term uint64) int {
 	if term > n.terms[last] {
 		return last + 1
 	}
-	// first is less than term, and the last is not: span is not 0, and guess at most last.
+	// first < term <= last, so span is not 0, and guess is at most last.
 	first, span := n.terms[0], n.terms[last]-n.terms[0]
 	high, low := bits.Mul64(term-first, uint64(last))
 	guess, _ := bits.Div64(high, low, span)
@@ -74,15 +70,14 @@ func (n *node) beforePosting(p posting, by order) int {
 	return sort.Search(n.len(), func(i int) bool { return by.compare(n.posting(i), p) >= 0 })
 }
 
-// seek returns a cursor for a term. before returns how many entries of a node come before the wanted posting.
 func (s postings) seek(term uint64, before func(*node) int) cursor {
 	n := s.root
 	if n == nil {
 		return cursor{}
 	}
-	var right *node // the subtree right of the path
+	var right *node
 	for n.children != nil {
-		// The posting is below the last child that begins before it, or it begins the next child.
+		// The posting is below the last child that begins before it, or begins the next child.
 		i := max(before(n)-1, 0)
 		if i+1 < len(n.children) {
 			right = n.children[i+1]
@@ -115,7 +110,7 @@ type cursor struct {
 
 func (c *cursor) valid() bool { return c.leaf != nil && c.leaf.terms[c.i] == c.term }
 
-func (c *cursor) network() uint32 { return c.leaf.networks[c.i] }
+func (c *cursor) member() uint32 { return c.leaf.members[c.i] }
 
 func (c *cursor) next(by order) {
 	if c.i++; c.i < c.leaf.len() {
@@ -127,9 +122,8 @@ func (c *cursor) next(by order) {
 	})
 }
 
-// advance moves to the first posting of the term whose network is not before network.
-func (c *cursor) advance(network uint32, by order) {
-	p := posting{c.term, network}
+func (c *cursor) advance(member uint32, by order) {
+	p := posting{c.term, member}
 	*c = c.set.seek(c.term, func(n *node) int { return n.beforePosting(p, by) })
 }
 
@@ -138,9 +132,8 @@ type edit struct {
 	add bool
 }
 
-// apply returns the set with edits, which it sorts in place. Adding a present posting or removing an absent one
-// has no effect. Edits must not contradict each other. The time is proportional to the edits and the logarithm
-// of the set.
+// apply returns the set with edits, which it sorts in place. The time is proportional to the edits and the
+// logarithm of the set.
 func (s postings) apply(edits []edit, by order) postings {
 	slices.SortFunc(edits, func(a, b edit) int { return by.compare(a.posting, b.posting) })
 	edits = slices.Compact(edits)
@@ -170,7 +163,6 @@ func (n *node) apply(edits []edit, by order) []*node {
 	}
 	var children []*node
 	for i := 0; len(edits) > 0; {
-		// Descend to the child of the first edit, with all edits of this child.
 		to := max(sort.Search(n.len(), func(k int) bool { return by.compare(n.posting(k), edits[0].posting) > 0 })-1, i)
 		children = append(children, n.children[i:to]...)
 		its := edits
@@ -194,9 +186,9 @@ func (n *node) apply(edits []edit, by order) []*node {
 }
 
 func (n *node) merge(edits []edit, by order) *node {
-	out := &node{terms: make([]uint64, 0, n.len()+len(edits)), networks: make([]uint32, 0, n.len()+len(edits))}
+	out := &node{terms: make([]uint64, 0, n.len()+len(edits)), members: make([]uint32, 0, n.len()+len(edits))}
 	add := func(p posting) {
-		out.terms, out.networks = append(out.terms, p.term), append(out.networks, p.network)
+		out.terms, out.members = append(out.terms, p.term), append(out.members, p.member)
 	}
 	i := 0
 	for _, e := range edits {
@@ -223,27 +215,27 @@ func appendJoined(all []*node, n *node) []*node {
 	}
 	last := all[len(all)-1]
 	all[len(all)-1] = &node{
-		terms: slices.Concat(last.terms, n.terms), networks: slices.Concat(last.networks, n.networks),
+		terms: slices.Concat(last.terms, n.terms), members: slices.Concat(last.members, n.members),
 		children: slices.Concat(last.children, n.children),
 	}
 	return all
 }
 
 func parentOf(children []*node) *node {
-	p := &node{terms: make([]uint64, len(children)), networks: make([]uint32, len(children)), children: children}
+	p := &node{terms: make([]uint64, len(children)), members: make([]uint32, len(children)), children: children}
 	for i, c := range children {
-		p.terms[i], p.networks[i] = c.terms[0], c.networks[0]
+		p.terms[i], p.members[i] = c.terms[0], c.members[0]
 	}
 	return p
 }
 
-// split divides a node into nodes of similar lengths, at most maxEntries, without spare capacity.
+// split makes nodes of at most maxEntries, without spare capacity.
 func split(n *node) []*node {
 	parts := (n.len() + maxEntries - 1) / maxEntries
 	all := make([]*node, 0, parts)
 	for i := range parts {
 		from, to := i*n.len()/parts, (i+1)*n.len()/parts
-		part := &node{terms: slices.Clone(n.terms[from:to:to]), networks: slices.Clone(n.networks[from:to:to])}
+		part := &node{terms: slices.Clone(n.terms[from:to:to]), members: slices.Clone(n.members[from:to:to])}
 		if n.children != nil {
 			part.children = slices.Clone(n.children[from:to:to])
 		}

@@ -16,8 +16,8 @@ func (s postings) all(t testing.TB, by order) (all []posting) {
 	leaves := -1
 	var walk func(n *node, depth int, root bool)
 	walk = func(n *node, depth int, root bool) {
-		if n.len() == 0 || n.len() > maxEntries || len(n.networks) != n.len() || n.children != nil && len(n.children) != n.len() || root && len(n.children) == 1 {
-			t.Fatalf("a node of %d, %d and %d entries", len(n.terms), len(n.networks), len(n.children))
+		if n.len() == 0 || n.len() > maxEntries || len(n.members) != n.len() || n.children != nil && len(n.children) != n.len() || root && len(n.children) == 1 {
+			t.Fatalf("a node of %d, %d and %d entries", len(n.terms), len(n.members), len(n.children))
 		}
 		if n.children == nil {
 			if leaves >= 0 && leaves != depth {
@@ -49,7 +49,7 @@ func TestPostings(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
-	ranks := r.Perm(1000) // the order of networks is not that of their numbers
+	ranks := r.Perm(1000) // the order of members is not that of their numbers
 	by := order(func(a, b uint32) int { return cmp.Compare(ranks[a], ranks[b]) })
 	for _, terms := range []int{1, 3, 500, 1 << 20} {
 		t.Run(fmt.Sprintf("%d terms", terms), func(t *testing.T) {
@@ -101,26 +101,26 @@ func TestPostings(t *testing.T) {
 	}
 }
 
-// checkCursor compares what cursors find of a term, from its beginning and from a network on.
+// checkCursor compares what cursors find of a term, from its beginning and from a member on.
 func checkCursor(t *testing.T, s postings, all []posting, term uint64, from uint32, by order) {
 	t.Helper()
 	var want, wantFrom, got, gotFrom []uint32
 	for _, p := range all {
 		if p.term == term {
-			want = append(want, p.network)
-			if by(p.network, from) >= 0 {
-				wantFrom = append(wantFrom, p.network)
+			want = append(want, p.member)
+			if by(p.member, from) >= 0 {
+				wantFrom = append(wantFrom, p.member)
 			}
 		}
 	}
 	c := s.find(term)
 	later := c
 	for ; c.valid(); c.next(by) {
-		got = append(got, c.network())
+		got = append(got, c.member())
 	}
 	if later.valid() {
 		for later.advance(from, by); later.valid(); later.next(by) {
-			gotFrom = append(gotFrom, later.network())
+			gotFrom = append(gotFrom, later.member())
 		}
 	}
 	if !slices.Equal(got, want) || !slices.Equal(gotFrom, wantFrom) {

@@ -10,21 +10,17 @@ import (
 	"strings"
 )
 
-// Report is called for each unreadable value: where it is, the value, and the reason. The value is empty if the
-// name is unreadable, or if the value is missing.
+// Report is called for each unreadable value. value is empty if it is missing, or if the name is unreadable.
 type Report func(where, value string, err error)
 
-// Reports has the callbacks for the keys of a row.
 type Reports struct {
 	// Begin is called before a key is read, and when it is removed. It revokes earlier reports about the key.
 	Begin func(key string)
-	// Bad reports about the key of the last Begin.
-	Bad Report
+	Bad   Report
 }
 
 var errAddressForName = errors.New("expected a domain name, not an address")
 
-// Words splits a value at commas and white space.
 func Words(value string) []string {
 	return strings.FieldsFunc(value, func(r rune) bool {
 		return r == ',' || r == ' ' || r == '\t' || r == '\n' || r == '\r'
@@ -42,8 +38,8 @@ func ParseAddress(s string) (netip.Addr, error) {
 	return a, nil
 }
 
-// parseRecord reads the value of a record (ovn-nb(5), table DNS): addresses, or domain names for a reverse
-// name. It keeps the order within each family, and reports and skips unreadable words.
+// parseRecord reads a record (ovn-nb(5), table DNS): addresses, or domain names for a reverse name. It keeps
+// the order within each family.
 func parseRecord(name, value string, bad Report) entry {
 	if isReverse(name) {
 		return newEntry(nil, parseTargets(name, value, bad))

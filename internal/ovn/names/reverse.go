@@ -10,15 +10,12 @@ import (
 	"strings"
 )
 
-// addressTree is a tree of names with addresses that also finds the names of an address. It is immutable; the
-// zero addressTree has no names.
+// addressTree is an immutable tree that also finds the names of an address.
 type addressTree struct {
 	tree[entry]
-	// pointers are in the order of compareAddressNames.
 	pointers []pointer
 }
 
-// pointer is one name of an address, by item number and index of the address.
 type pointer struct{ item, address uint32 }
 
 type addressName struct {
@@ -26,7 +23,7 @@ type addressName struct {
 	name    string
 }
 
-// compareAddressNames orders by address. Single labels come after longer names.
+// Single labels come after longer names.
 func compareAddressNames(a, b addressName) int {
 	if c := a.address.Compare(b.address); c != 0 {
 		return c
@@ -49,8 +46,7 @@ func appendPairs(pairs []addressName, name string, addresses []netip.Addr) []add
 	return pairs
 }
 
-// edit returns the tree after changes, see tree.edit. more has the addresses of the changed names; edit sorts
-// it.
+// more has the addresses of the changed names; edit sorts it.
 func (t *addressTree) edit(changes []change[entry], more []addressName) addressTree {
 	if len(changes) == 0 {
 		return *t
@@ -93,8 +89,7 @@ func (t *addressTree) from(address netip.Addr) int {
 	return sort.Search(len(t.pointers), func(i int) bool { return t.pair(i).address.Compare(address) >= 0 })
 }
 
-// namesOf returns the names of an address: the longer ones, or the single labels without any. A single name is
-// a shared slice.
+// namesOf returns the longer names of an address, or else its single labels. A single name is a shared slice.
 func (t *addressTree) namesOf(address netip.Addr) []string {
 	first := t.from(address)
 	end := first

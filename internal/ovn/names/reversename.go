@@ -13,7 +13,6 @@ const (
 	reverse6 = ".ip6.arpa."
 )
 
-// isReverse reports whether a canonical name has PTR records.
 func isReverse(name string) bool {
 	return strings.HasSuffix(name, reverse4) || strings.HasSuffix(name, reverse6)
 }
@@ -23,15 +22,13 @@ var (
 	allIPv6 = netip.PrefixFrom(netip.IPv6Unspecified(), 0)
 )
 
-// parseReverse returns the address of a canonical name below in-addr.arpa (RFC 1035, section 3.5) or ip6.arpa
-// (RFC 3596, section 2.5). ok is false unless the name is of a single address.
+// parseReverse parses a canonical name below in-addr.arpa (RFC 1035, section 3.5) or ip6.arpa (RFC 3596,
+// section 2.5).
 func parseReverse(name string) (netip.Addr, bool) {
 	p, ok := parseReversePrefix(name)
 	return p.Addr(), ok && p.IsSingleIP()
 }
 
-// parseReversePrefix returns the addresses whose reverse names are this name or below it. ok is false for other
-// names.
 func parseReversePrefix(name string) (netip.Prefix, bool) {
 	if labels, ok := strings.CutSuffix(name, reverse4); ok {
 		return parseReverse4(labels)
@@ -48,7 +45,7 @@ func parseReversePrefix(name string) (netip.Prefix, bool) {
 	return netip.Prefix{}, false
 }
 
-// parseReverse4 needs one pass, as a lookup in several networks repeats it.
+// One pass, as a lookup in several networks repeats it.
 func parseReverse4(labels string) (netip.Prefix, bool) {
 	var a [4]byte
 	n, value, digits := 0, 0, 0
@@ -97,7 +94,7 @@ func parseReverse6(labels string) (netip.Prefix, bool) {
 		default:
 			return netip.Prefix{}, false
 		}
-		at := n - 1 - i // from the front
+		at := n - 1 - i
 		a[at/2] |= nibble << (4 * (1 - at%2))
 	}
 	return netip.PrefixFrom(netip.AddrFrom16(a), 4*n), true

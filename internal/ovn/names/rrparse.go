@@ -16,11 +16,11 @@ var rrTypes = map[string]uint16{
 	"dns-cname": dns.TypeCNAME, "dns-mx": dns.TypeMX, "dns-srv": dns.TypeSRV, "dns-txt": dns.TypeTXT,
 }
 
-// Bounds for the records of one name and type. With them an answer for ANY fits into a DNS message.
+// With these bounds an answer for ANY fits into a DNS message.
 const (
 	maxRRs   = 100
-	maxRDATA = 16 << 10 // bytes of RDATA on the wire
-	// maxRRText bounds the parsed text, in bytes. A byte on the wire takes at most four, as \DDD.
+	maxRDATA = 16 << 10
+	// A byte on the wire takes at most four in text, as \DDD.
 	maxRRText = 4 * maxRDATA
 )
 
@@ -40,7 +40,7 @@ func isRRKey(key []byte) bool {
 	return bytes.HasPrefix(key, []byte("dns-")) && bytes.IndexByte(key, '/') > 0
 }
 
-// ParseRRKey parses a key of external_ids with records, such as dns-mx/example. The type is 0 for another key.
+// ParseRRKey parses a key of external_ids with records, such as dns-mx/example.
 func ParseRRKey(key string) (rrtype uint16, name string, err error) {
 	word, name, _ := strings.Cut(key, "/")
 	rrtype, ok := rrTypes[word]
@@ -51,9 +51,8 @@ func ParseRRKey(key string) (rrtype uint16, name string, err error) {
 	return rrtype, name, err
 }
 
-// parseRRs reads a value in its order: the RDATA of one record a line, in the presentation format of RFC 1035,
-// section 5.1. It reports and skips unreadable lines, and the whole value if it is empty, exceeds a bound, or
-// has more than one CNAME record.
+// parseRRs reads one RDATA a line (RFC 1035, section 5.1). It skips unreadable lines, and the whole value if
+// it is empty, exceeds a bound, or has several CNAME records.
 func parseRRs(key string, rrtype uint16, value string, bad Report) []dns.RR {
 	if len(value) > maxRRText {
 		bad(key, value, errRRText)
@@ -76,7 +75,7 @@ func parseRRs(key string, rrtype uint16, value string, bad Report) []dns.RR {
 			continue
 		}
 		if slices.ContainsFunc(all, func(have dns.RR) bool { return dns.IsDuplicate(have, rr) }) {
-			continue // RFC 2181, section 5
+			continue
 		}
 		if all = append(all, rr); len(all) > maxRRs {
 			bad(key, value, errRRs)
@@ -95,8 +94,7 @@ func parseRRs(key string, rrtype uint16, value string, bad Report) []dns.RR {
 	return all
 }
 
-// parseRDATA reads the RDATA of one record. All names are absolute, with a final dot or without. length is in
-// bytes on the wire.
+// All names are absolute, with a final dot or without. length is in bytes on the wire.
 func parseRDATA(rrtype uint16, line string) (rr dns.RR, length int, err error) {
 	// Text after an owner and a type is no directive, and the parser refuses $INCLUDE by default.
 	parser := dns.NewZoneParser(strings.NewReader(". 0 IN "+dns.TypeToString[rrtype]+" "+line+"\n"), ".", "")
@@ -113,8 +111,7 @@ func parseRDATA(rrtype uint16, line string) (rr dns.RR, length int, err error) {
 	if txt, ok := rr.(*dns.TXT); ok && len(txt.Txt) == 0 {
 		return nil, 0, errNoRR
 	}
-	// The parser accepts some RDATA that no message can have. Packing and unpacking refuses it, and normalizes
-	// names.
+	// Packing refuses RDATA that no message can have; unpacking normalizes names.
 	wire := make([]byte, dns.Len(rr))
 	n, err := dns.PackRR(rr, wire, 0, nil, false)
 	if err != nil {

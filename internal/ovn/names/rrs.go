@@ -6,13 +6,13 @@ import "github.com/miekg/dns"
 
 // RRs are the CNAME, MX, SRV and TXT records of one name. They are immutable; nil means none.
 type RRs struct {
-	// all are sorted by type. Their headers have the type alone.
+	// all are sorted by type. Their headers have only the type.
 	all   []dns.RR
 	alias string
 }
 
-// Alias returns the canonical target of the CNAME record, "" without one. A CNAME record is always the only
-// record (RFC 2181, section 10.1).
+// Alias returns the canonical target of a CNAME record, which is the only record (RFC 2181, section 10.1), or
+// "".
 func (r *RRs) Alias() string {
 	if r == nil {
 		return ""
@@ -20,8 +20,8 @@ func (r *RRs) Alias() string {
 	return r.alias
 }
 
-// Of returns the records that answer a question of this type: a CNAME record for any type, all records for ANY.
-// Callers must not change them. Their headers have the type alone.
+// Of returns the records that answer qtype: a CNAME record for any type, all records for ANY. Callers must
+// not change them.
 func (r *RRs) Of(qtype uint16) []dns.RR {
 	if r == nil {
 		return nil

@@ -216,18 +216,18 @@ func TestRRsOf(t *testing.T) {
 }
 
 func TestDirectoryOfRRs(t *testing.T) {
-	d := NewDirectory(
+	d := new(Directory).With(
 		[]*Table{
 			row("vm1 10.0.0.1", "*.w 10.0.0.4", "9.0.0.10.in-addr.arpa other.test", "alias 10.0.0.7", "deep.ent 10.0.0.8"),
 			row("void x").WithOwned(true),
 		},
-		hosts(port{"web.", "", "10.1.0.1"}, port{"full.", "red.test.", "10.1.0.2"})).
-		WithRRs([]*RRTable{
+		[]*RRTable{
 			rrRow(t, "dns-txt/vm1", "first", "dns-txt/web.corp.test", "bare", "dns-txt/full.red.test", "full", "dns-cname/alias", "vm1",
 				"dns-cname/www", "vm1", "dns-txt/void", "x", "dns-txt/a.b", "x", "dns-txt/*.w", "wild", "dns-cname/*.v", "vm1",
 				"dns-txt/1.0.0.10.in-addr.arpa", "ptr", "dns-cname/9.0.0.10.in-addr.arpa", "x", "dns-cname/ent", "vm1", "dns-mx/*.only.w", "1 b", "dns-txt/*.sub.x.n", "x"),
 			rrRow(t, "dns-mx/vm1", "1 hidden", "dns-mx/own", "1 b", "dns-txt/web", "second").WithOwned(true),
-		})
+		},
+		hosts(port{"web.", "", "10.1.0.1"}, port{"full.", "red.test.", "10.1.0.2"}))
 	for _, tt := range []struct{ name, domain, want string }{
 		{"vm1.", "", `10.0.0.1 TXT:"first"`}, // and not what the second row has
 		{"web.", "", `!10.1.0.1 TXT:"second"`},

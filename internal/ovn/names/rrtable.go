@@ -7,27 +7,27 @@ import (
 	"hash/maphash"
 	"iter"
 	"maps"
+	"net/netip"
 	"slices"
 
 	"github.com/miekg/dns"
 )
 
-// RRTable has the RRs of one DNS row, for all networks of the row. It is immutable; nil has no records.
+// RRTable has the RRs of one DNS row, for all its networks. It is immutable; nil is empty.
 type RRTable struct {
 	row   [16]byte
 	owned bool
 	// sets has every key of the form dns-TYPE/NAME, readable or not.
-	sets map[string]*rrSet
-	// keys has the keys of each canonical name, in the order of compareKeys.
+	sets  map[string]*rrSet
 	keys  map[string][]string
 	names tree[*RRs]
 }
 
 type rrSet struct {
-	hash   uint64 // see entry
-	name   string // canonical, "" if the key can't be read
+	hash   uint64
+	name   string
 	rrtype uint16
-	rrs    []dns.RR // nil if the value is unreadable
+	rrs    []dns.RR
 }
 
 func (t *RRTable) Len() int {
@@ -37,7 +37,7 @@ func (t *RRTable) Len() int {
 	return len(t.names.items)
 }
 
-// Has reports whether the table has exactly the RR keys of records, which must not be a difference.
+// Has compares all RR keys of records, which must not be a difference.
 func (t *RRTable) Has(records Records) bool {
 	count := 0
 	for k, v := range records.Pairs {
@@ -52,7 +52,6 @@ func (t *RRTable) Has(records Records) bool {
 	return t == nil && count == 0 || t != nil && count == len(t.sets)
 }
 
-// Aliases yields the canonical names with a CNAME record.
 func (t *RRTable) Aliases() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		if t == nil {
@@ -66,7 +65,6 @@ func (t *RRTable) Aliases() iter.Seq[string] {
 	}
 }
 
-// WithOwned returns the table with options:ovn-owned set to owned.
 func (t *RRTable) WithOwned(owned bool) *RRTable {
 	if t == nil || owned == t.owned {
 		return t
@@ -76,7 +74,6 @@ func (t *RRTable) WithOwned(owned bool) *RRTable {
 	return &next
 }
 
-// WithRow returns the table with the UUID row.
 func (t *RRTable) WithRow(row [16]byte) *RRTable {
 	if t == nil || row == t.row {
 		return t
@@ -86,10 +83,8 @@ func (t *RRTable) WithRow(row [16]byte) *RRTable {
 	return &next
 }
 
-// Update returns the table after an update of a column with RR keys, nil if no RR keys are left. It ignores
-// other keys. The time is proportional to the table, but only records in the update are parsed. An update that
-// is no difference replaces all records and revokes all reports. Conflicts of the keys of a name are reported
-// under "name/" and the name.
+// Update is Table.Update for RR keys, nil if none are left. Conflicts of keys are reported under "name/" and
+// the name.
 func (t *RRTable) Update(records Records, to Reports) *RRTable {
 	var next *RRTable
 	if records.Diff && t != nil {
@@ -105,7 +100,7 @@ func (t *RRTable) Update(records Records, to Reports) *RRTable {
 	for k, v := range records.Pairs {
 		if isRRKey(k) {
 			changed = true
-			if name := next.toggle(string(k), v, to); name != "" {
+			if name := next.patchValue(string(k), v, to); name != "" {
 				touched[name] = struct{}{}
 			}
 		}
@@ -135,9 +130,7 @@ func (t *RRTable) clone() *RRTable {
 	return &RRTable{t.row, t.owned, maps.Clone(t.sets), maps.Clone(t.keys), t.names}
 }
 
-// toggle removes a key whose value is v, or sets it to v. It returns the canonical name, "" if the key is
-// unreadable.
-func (t *RRTable) toggle(key string, v []byte, to Reports) (name string) {
+func (t *RRTable) patchValue(key string, v []byte, to Reports) (name string) {
 	to.Begin(key)
 	hash := maphash.Bytes(valueSeed, v)
 	if have := t.sets[key]; have != nil && have.hash == hash {
@@ -176,7 +169,6 @@ func (t *RRTable) removeKey(name, key string) {
 	}
 }
 
-// compareKeys orders keys in lower case before others, then by bytes.
 func compareKeys(a, b string) int {
 	upper := func(key string) int {
 		if isLower(key) {
@@ -191,7 +183,7 @@ func isLower(s string) bool {
 	return !slices.ContainsFunc([]byte(s), func(c byte) bool { return 'A' <= c && c <= 'Z' })
 }
 
-// compose returns the RRs of a name, nil for none. The first readable key of each type counts.
+// The first readable key of each type counts.
 func (t *RRTable) compose(name string, to Reports) *RRs {
 	to.Begin("name/" + name)
 	var sets []*rrSet
@@ -236,3 +228,38 @@ func (t *RRTable) of(name string) *RRs {
 }
 
 func (t *RRTable) provenance() Provenance { return Provenance{sourceDNS, t.owned} }
+
+var noRRTable = newRRTable()
+
+func (t *RRTable) id() [16]byte { return t.row }
+
+func (t *RRTable) hasWildcards() bool { return len(t.names.wildcards) > 0 }
+
+func (t *RRTable) hasName(k kind, name string) bool {
+	switch k {
+	case kindExact:
+		return t.of(name) != nil
+	case kindOwned:
+		return t.owned && len(t.keys[name]) > 0
+	}
+	return t.names.hasNode(k, name)
+}
+
+func (t *RRTable) hasAddress(kind, netip.Addr) bool { return false }
+
+func (t *RRTable) derivesWithin(netip.Prefix) bool { return false }
+
+func (t *RRTable) addressesOf(string) iter.Seq[netip.Addr] { return slices.Values[[]netip.Addr](nil) }
+
+func (t *RRTable) compare(old *RRTable, d *difference) {
+	for name := range old.keys {
+		if t.owned != old.owned || len(t.keys[name]) == 0 || old.of(name) != t.of(name) {
+			d.addName(name)
+		}
+	}
+	for name := range t.keys {
+		if len(old.keys[name]) == 0 {
+			d.addName(name)
+		}
+	}
+}

@@ -4,18 +4,16 @@ package names
 
 import "net/netip"
 
-// Scope is the networks whose names a guest sees: its own and those joined to it. The methods take no locks,
-// and allocate only in Directory.Lookup. The zero Scope is unusable.
+// Scope is a guest's own network and the networks joined to it. The zero Scope is unusable.
 type Scope struct {
 	own    *Directory
 	joined *Union // includes own; nil for own alone
 }
 
-// NewScope returns the scope of a guest. joined includes own, or is nil for own alone.
 func NewScope(own *Directory, joined *Union) Scope { return Scope{own, joined} }
 
-// Lookup is Directory.Lookup in the guest's own network, then in the others by ID. The first network that knows
-// the name answers alone.
+// Lookup is Directory.Lookup in the guest's own network, then in the others by ID. The first network that
+// knows the name answers.
 func (s Scope) Lookup(name, domain string) (Answer, bool) {
 	a, ok := s.own.Lookup(name, domain)
 	if !ok && s.joined != nil {
@@ -24,12 +22,10 @@ func (s Scope) Lookup(name, domain string) (Answer, bool) {
 	return a, ok
 }
 
-// Empty is Directory.Empty for any of the networks.
 func (s Scope) Empty(name, domain string) bool {
 	return s.own.Empty(name, domain) || s.joined != nil && s.joined.empty(name, domain)
 }
 
-// HasMachine is Directory.HasMachine for any of the networks.
 func (s Scope) HasMachine(a netip.Addr) bool {
 	return s.own.HasMachine(a) || s.joined != nil && s.joined.hasMachine(a)
 }

@@ -3,17 +3,14 @@
 package names
 
 import (
-	"net/netip"
 	"strings"
 
 	"github.com/miekg/dns"
 )
 
-// search is one lookup in a Union. Terms lead to networks that may know the name. The first network that does
-// answers.
 type search struct {
 	in           *Union
-	own          *Directory // already queried
+	own          *Directory
 	name, domain string
 	answer       Answer
 	best         uint32
@@ -53,14 +50,13 @@ func cutDomain(name, domain string) (bare string, ok bool) {
 
 func (s *search) consider(term uint64) {
 	for c := s.in.terms.find(term); c.valid(); c.next(s.in.order) {
-		if s.ask(c.network()) {
+		if s.ask(c.member()) {
 			return
 		}
 	}
 }
 
-// considerWildcard queries the networks with a wildcard directly below encloser. It skips networks in which
-// below exists, as encloser is not the closest encloser there.
+// Where below exists, encloser is not the closest encloser.
 func (s *search) considerWildcard(encloser, below string) (done bool) {
 	c := s.in.wild.find(nameTerm(kindWildcard, encloser))
 	if !c.valid() {
@@ -68,19 +64,19 @@ func (s *search) considerWildcard(encloser, below string) (done bool) {
 	}
 	for next := s.in.terms.find(nameTerm(kindNode, below)); c.valid(); c.next(s.in.order) {
 		s.in.skip(&c, &next)
-		if !c.valid() || s.ask(c.network()) {
+		if !c.valid() || s.ask(c.member()) {
 			break
 		}
 	}
 	return false // an earlier network may have another wildcard
 }
 
-// ask queries a network unless an earlier one has answered. It reports whether later networks need no query.
+// done reports whether later networks need no query.
 func (s *search) ask(n uint32) (done bool) {
 	if s.found && s.in.order(n, s.best) >= 0 {
 		return true
 	}
-	d := s.in.at(n).directory
+	d := s.in.get(n)
 	if d == s.own {
 		return false
 	}
@@ -91,14 +87,13 @@ func (s *search) ask(n uint32) (done bool) {
 	return ok
 }
 
-// skip moves a cursor forward to the first network that is not among others.
 func (j *Union) skip(c, others *cursor) {
 	for c.valid() && others.valid() {
-		switch order := j.order(c.network(), others.network()); {
+		switch order := j.order(c.member(), others.member()); {
 		case order < 0:
 			return
 		case order > 0:
-			others.advance(c.network(), j.order)
+			others.advance(c.member(), j.order)
 		default:
 			c.next(j.order)
 			others.next(j.order)
@@ -106,16 +101,15 @@ func (j *Union) skip(c, others *cursor) {
 	}
 }
 
-// maxLabels is from RFC 1035, section 2.3.4.
 const maxLabels = 127
 
-// walkWildcards visits the ancestors of a name, down from the root, while any network has wildcards below them.
-// below is the next name on the way down. visit reports whether to stop.
+// walkWildcards visits the ancestors of a name, down from the root, while any network has wildcards below
+// them.
 func (j *Union) walkWildcards(name string, visit func(encloser, below string) (done bool)) {
 	if j.wild.root == nil {
 		return
 	}
-	var labels [maxLabels]int // their first bytes
+	var labels [maxLabels]int
 	count := 0
 	for at, end := 0, false; !end && count < maxLabels; count++ {
 		labels[count] = at
@@ -156,17 +150,15 @@ func (j *Union) empty(name, domain string) bool {
 
 func (j *Union) emptyByWildcard(name, domain string) (empty bool) {
 	j.walkWildcards(name, func(encloser, below string) bool {
-		for _, k := range [...]kind{kindWildcard, kindNoData} {
-			c := j.wild.find(nameTerm(k, encloser))
-			if !c.valid() {
-				continue
+		c := j.wild.find(nameTerm(kindAnyWildcard, encloser))
+		if !c.valid() {
+			return false
+		}
+		for others := j.terms.find(nameTerm(kindNode, below)); c.valid() && !empty; c.next(j.order) {
+			if j.skip(&c, &others); !c.valid() {
+				break
 			}
-			for others := j.terms.find(nameTerm(kindNode, below)); c.valid() && !empty; c.next(j.order) {
-				if j.skip(&c, &others); !c.valid() {
-					break
-				}
-				empty = j.at(c.network()).directory.Empty(name, domain)
-			}
+			empty = j.get(c.member()).Empty(name, domain)
 		}
 		return empty
 	})
@@ -175,7 +167,7 @@ func (j *Union) emptyByWildcard(name, domain string) (empty bool) {
 
 func (j *Union) anyEmpty(name, domain string, c cursor) bool {
 	for ; c.valid(); c.next(j.order) {
-		if j.at(c.network()).directory.Empty(name, domain) {
+		if j.get(c.member()).Empty(name, domain) {
 			return true
 		}
 	}
@@ -187,24 +179,5 @@ func (j *Union) emptyReverse(name string) bool {
 		return j.subnets4.root != nil || j.subnets6.root != nil
 	}
 	p, ok := parseReversePrefix(name)
-	if !ok || p.IsSingleIP() {
-		return false
-	}
-	return j.derivesWithin(p)
-}
-
-func (j *Union) derivesWithin(p netip.Prefix) bool {
-	subnets := j.subnets6
-	if p.Addr().Is4() {
-		subnets = j.subnets4
-	}
-	first, last := subnetTerms(p)
-	for c := subnets.find(first); c.leaf != nil && c.leaf.terms[c.i] <= last; {
-		c.term = c.leaf.terms[c.i]
-		if j.at(c.network()).directory.derivesWithin(p) {
-			return true
-		}
-		c.next(j.order)
-	}
-	return false
+	return ok && !p.IsSingleIP() && j.derivesWithin(p)
 }

@@ -8,13 +8,11 @@ import (
 	"maps"
 )
 
-// shardCount divides a map: a change of one key copies one shard.
 const shardCount = 256
 
 var shardSeed = maphash.MakeSeed()
 
-// ShardedMap is an immutable map. An edited map shares all shards without an edit. The zero ShardedMap is
-// empty.
+// ShardedMap is an immutable map whose versions share unchanged shards.
 type ShardedMap[K comparable, V any] struct {
 	shards *[shardCount]map[K]V
 }
@@ -50,7 +48,6 @@ func (m ShardedMap[K, V]) Edit() *MapEditor[K, V] {
 	return e
 }
 
-// MapEditor makes a ShardedMap. The first write to a shard copies it.
 type MapEditor[K comparable, V any] struct {
 	shards *[shardCount]map[K]V
 	copied [shardCount]bool
@@ -71,7 +68,6 @@ func (e *MapEditor[K, V]) Get(k K) (V, bool) { return e.Done().Get(k) }
 
 func (e *MapEditor[K, V]) Set(k K, v V) { e.shard(k)[k] = v }
 
-// Remove removes a key, if present.
 func (e *MapEditor[K, V]) Remove(k K) {
 	if _, ok := e.Get(k); ok {
 		delete(e.shard(k), k)
@@ -80,5 +76,4 @@ func (e *MapEditor[K, V]) Remove(k K) {
 
 func (e *MapEditor[K, V]) Written() bool { return e.copied != [shardCount]bool{} }
 
-// Done returns the map. The editor must not be written afterwards.
 func (e *MapEditor[K, V]) Done() ShardedMap[K, V] { return ShardedMap[K, V]{e.shards} }

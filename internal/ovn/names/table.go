@@ -7,29 +7,29 @@ import (
 	"hash/maphash"
 	"iter"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 )
 
-// Table has the address and PTR records of one DNS row, for all networks of the row: directories with the same
-// pointer have the same records. A Table is immutable; the zero Table has no records.
+// Table has the address and PTR records of one DNS row, for all its networks. It is immutable; the zero Table
+// is empty.
 type Table struct {
 	row   [16]byte
 	owned bool
-	// records has the record that answers each name. Wildcards are not names of their addresses.
+	// records has the record that answers each name. Wildcards have no reverse names.
 	records addressTree
-	// unused has the other records of each name, in the order of findAlias: unreadable ones, and ones after a
-	// readable one.
+	// unused has the other records of each name, in the order of findAlias: unreadable, or after a readable
+	// one.
 	unused tree[[]entry]
 	// invalid has the keys that are no domain names, with the hashes of their values.
 	invalid map[string]uint64
 }
 
-// Records is the records column of a DNS row, or a difference to it. Its bytes are valid only during the call.
+// Records is a records column, or a difference to it. Its bytes are valid only during the call.
 type Records struct {
 	Count int
-	// Pairs has keys and values, each key once. In a difference, a stored pair is removed, and another pair is
-	// set.
+	// A difference removes a stored pair, and sets any other.
 	Pairs iter.Seq2[[]byte, []byte]
 	Diff  bool
 }
@@ -38,7 +38,6 @@ var valueSeed = maphash.MakeSeed()
 
 func NewTable(row [16]byte) *Table { return &Table{row: row} }
 
-// Len is the number of records, readable or not.
 func (t *Table) Len() int {
 	n := len(t.records.items) + len(t.invalid)
 	for i := range t.unused.items {
@@ -61,7 +60,6 @@ func (t *Table) Has(records Records) bool {
 	return true
 }
 
-// WithOwned returns the table with options:ovn-owned set to owned.
 func (t *Table) WithOwned(owned bool) *Table {
 	if owned == t.owned {
 		return t
@@ -71,7 +69,6 @@ func (t *Table) WithOwned(owned bool) *Table {
 	return &next
 }
 
-// WithRow returns the table with the UUID row.
 func (t *Table) WithRow(row [16]byte) *Table {
 	if row == t.row {
 		return t
@@ -82,7 +79,7 @@ func (t *Table) WithRow(row [16]byte) *Table {
 }
 
 type recordKey struct {
-	name  string // canonical, "" if the key is no domain name
+	name  string
 	alias string // the key, if it is not name without the last dot
 }
 
@@ -118,8 +115,7 @@ func (t *Table) hashOf(k recordKey) (hash uint64, ok bool) {
 	return 0, false
 }
 
-// findAlias returns the index of a key among the records of one name. The canonical key comes first, then
-// others by bytes.
+// The canonical key comes first, then others by bytes.
 func findAlias(all []entry, alias string) (int, bool) {
 	return slices.BinarySearchFunc(all, alias, func(e entry, alias string) int { return strings.Compare(e.alias(), alias) })
 }
@@ -130,8 +126,8 @@ type recordChange struct {
 	gone bool
 }
 
-// Update returns the table after an update. The time is proportional to the table, but only records in the
-// update are parsed. An update that is no difference replaces all records, and revokes all reports.
+// Update parses only records in the update, and copies the table. A full update replaces all records and
+// revokes all reports.
 func (t *Table) Update(records Records, to Reports) *Table {
 	next := &Table{row: t.row, owned: t.owned}
 	if !records.Diff {
@@ -205,8 +201,8 @@ type tableEdit struct {
 	table     *Table
 	records   []change[entry]
 	unused    []change[[]entry]
-	addresses []addressName // by records
-	all       []entry       // of the present name
+	addresses []addressName
+	all       []entry
 }
 
 func (e *tableEdit) add(changes []recordChange) {
@@ -256,3 +252,42 @@ func (t *Table) hasKey(name string) bool {
 }
 
 func (t *Table) provenance() Provenance { return Provenance{sourceDNS, t.owned} }
+
+// noTable stands for the missing version of a new or removed row.
+var noTable = new(Table)
+
+func (t *Table) id() [16]byte { return t.row }
+
+func (t *Table) hasWildcards() bool { return len(t.records.wildcards) > 0 }
+
+func (t *Table) hasName(k kind, name string) bool {
+	switch k {
+	case kindExact:
+		return t.records.find(name) != nil
+	case kindOwned:
+		return t.owned && t.hasKey(name)
+	}
+	return t.records.hasNode(k, name)
+}
+
+func (t *Table) hasAddress(k kind, a netip.Addr) bool {
+	return k == kindPointer && t.derivesWithin(netip.PrefixFrom(a, a.BitLen()))
+}
+
+func (t *Table) derivesWithin(p netip.Prefix) bool { return t.records.hasWithin(p) }
+
+func (t *Table) addressesOf(name string) iter.Seq[netip.Addr] {
+	if e := t.records.find(name); e != nil {
+		return slices.Values(e.addresses())
+	}
+	return slices.Values[[]netip.Addr](nil)
+}
+
+func (t *Table) compare(old *Table, d *difference) {
+	if t.owned != old.owned {
+		old.compare(&Table{owned: old.owned}, d)
+		old = &Table{owned: t.owned}
+	}
+	differentNames(&old.records.tree, &t.records.tree, (*entry).same, d.addName)
+	differentNames(&old.unused, &t.unused, sameList, d.addName)
+}

@@ -13,20 +13,19 @@ import (
 	"github.com/miekg/dns"
 )
 
-// tree has names with values. It is immutable; the zero tree has no names.
+// tree maps names to values. It is immutable; the zero tree is empty.
 type tree[V any] struct {
-	// items are in canonical order (compareNames), so the names below a name follow it.
+	// items are in canonical order, so the names below a name follow it.
 	items []item[V]
-	// slots is a hash table with linear probing, half of it free. It has each name that exists: the names of
-	// items and their ancestors, which may be empty non-terminals (RFC 8020, section 2). A slot has 1 plus the
-	// number of the item with the name, or of an item below it; 0 is free.
+	// slots is a hash table with linear probing, half of it free, of all items and their ancestors. A slot is
+	// 1 plus the number of the item with the name, or of an item below it; 0 is free.
 	slots []uint32
-	// wildcards are the existing names whose first label is an asterisk, in the order of their parents.
+	// wildcards are the existing names that begin with an asterisk label, in the order of their parents.
 	wildcards []string
 }
 
 type item[V any] struct {
-	// name is canonical. It is an array, so that a reverse lookup returns a slice of it without a copy.
+	// name is an array, so that a reverse lookup returns a slice of it without a copy.
 	name [1]string
 	has  V
 }
@@ -58,8 +57,6 @@ func (t *tree[V]) number(name string) (uint32, bool) {
 	return i, ok && t.items[i].name[0] == name
 }
 
-// probe returns the number of the item with a canonical name, or of an item below it. ok is false if the name
-// does not exist.
 func (t *tree[V]) probe(name string) (uint32, bool) {
 	if len(t.slots) == 0 {
 		return 0, false
@@ -91,13 +88,11 @@ func (t *tree[V]) after(at int) int {
 	return at
 }
 
-// isWildcard follows RFC 4592, section 2.1.1.
 func isWildcard(name string) bool { return strings.HasPrefix(name, "*.") }
 
 func mayHaveWildcard(name string) bool { return isWildcard(name) || strings.Contains(name, ".*.") }
 
-// wildcard returns the wildcard directly below a canonical name, "" if none exists. It has a value (find), or
-// is an empty non-terminal.
+// wildcard returns the wildcard directly below encloser, perhaps an empty non-terminal, or "".
 func (t *tree[V]) wildcard(encloser string) string {
 	if i := t.wildcardFrom(encloser); i < len(t.wildcards) && parent(t.wildcards[i]) == encloser {
 		return t.wildcards[i]
@@ -105,22 +100,29 @@ func (t *tree[V]) wildcard(encloser string) string {
 	return ""
 }
 
-func (t *tree[V]) hasEmptyWildcard(encloser string) bool {
-	wildcard := t.wildcard(encloser)
-	return wildcard != "" && t.find(wildcard) == nil
-}
-
 func (t *tree[V]) isAboveWildcard(name string) bool {
 	i := t.wildcardFrom(name)
 	return i < len(t.wildcards) && Under(parent(t.wildcards[i]), name)
 }
 
-// wildcardFrom returns the number of the first wildcard whose parent is not before a name.
+func (t *tree[V]) hasNode(k kind, name string) bool {
+	switch k {
+	case kindNode:
+		return t.exists(name)
+	case kindWildcard:
+		return t.find(t.wildcard(name)) != nil
+	case kindAnyWildcard:
+		return t.wildcard(name) != ""
+	case kindAboveWildcard:
+		return t.isAboveWildcard(name)
+	}
+	return false
+}
+
 func (t *tree[V]) wildcardFrom(name string) int {
 	return sort.Search(len(t.wildcards), func(i int) bool { return compareNames(parent(t.wildcards[i]), name) >= 0 })
 }
 
-// parent returns a canonical name without its first label, "." for a single label.
 func parent(name string) string {
 	i, end := dns.NextLabel(name, 0)
 	if end {
@@ -135,12 +137,10 @@ type change[V any] struct {
 	gone bool
 }
 
-// changed is the move of an item that is changed or removed.
 const changed = ^uint32(0)
 
-// edit returns the tree after changes, which are in canonical order, one per name. A removed name must exist.
-// moves[i] is the new number of item i, or changed. The time is proportional to the tree; without new or
-// removed names, edit only copies.
+// edit applies changes, in canonical order, one per name. A removed name must exist. moves has the new number
+// of each item. Without new or removed names, edit only copies.
 func (t *tree[V]) edit(changes []change[V]) (next tree[V], moves []uint32) {
 	if len(changes) == 0 {
 		return *t, nil
@@ -170,7 +170,7 @@ func (t *tree[V]) edit(changes []change[V]) (next tree[V], moves []uint32) {
 		keep(places[k].at)
 		name := [1]string{c.name}
 		if !places[k].isNew {
-			name = t.items[len(moves)].name // versions share the string
+			name = t.items[len(moves)].name
 			moves = append(moves, changed)
 		}
 		if !c.gone {
@@ -189,7 +189,6 @@ func (t *tree[V]) edit(changes []change[V]) (next tree[V], moves []uint32) {
 	return next, moves
 }
 
-// place is the number of an item, or of the item before which a new item is inserted.
 type place struct {
 	at    int
 	isNew bool
@@ -225,7 +224,6 @@ func (t *tree[V]) index() {
 	}
 }
 
-// nodes yields each name that exists, with the first item at or below it.
 func (t *tree[V]) nodes() iter.Seq2[int, string] {
 	return func(yield func(int, string) bool) {
 		last := ""

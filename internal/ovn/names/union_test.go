@@ -110,7 +110,9 @@ func (m *joinedModel) step() {
 	if n == nil {
 		if c.below(3) > 0 {
 			n = &joinedNetwork{hosts: hosts()}
-			n.rows[row] = true
+			for i := range 1 + c.below(len(n.rows)) {
+				n.rows[(row+i)%len(n.rows)] = true
+			}
 			m.nets[id], m.dirty[id] = n, true
 		}
 		return
@@ -214,10 +216,11 @@ func (m *joinedModel) build(e *UnionEditor) *Union {
 				}
 			}
 		}
-		d := NewDirectory(tables, n.hosts)
-		if len(rrs) > 0 {
-			d = d.WithRRs(rrs)
+		had := n.directory
+		if had == nil {
+			had = new(Directory)
 		}
+		d := had.With(tables, rrs, n.hosts)
 		n.directory = &d
 		e.Set(id, n.directory)
 	}
@@ -248,19 +251,14 @@ var joinedNames = func() (all []string) {
 		"a"+strings.Repeat(".0", 26)+".0.0.d.f.ip6.arpa.", "b"+strings.Repeat(".0", 26)+".0.0.d.f.ip6.arpa.")
 }()
 
-// pictureOf is all that an index has, by the IDs of networks instead of their numbers.
+// pictureOf is all that a Union has.
 func (j *Union) pictureOf(t testing.TB) string {
 	var lines []string
-	for i, set := range []postings{j.terms, j.wild, j.subnets4, j.subnets6} {
-		for _, p := range set.all(t, j.order) {
-			lines = append(lines, fmt.Sprintf("%d %016x %x", i, p.term, j.at(p.network).id))
-		}
-	}
 	for id, d := range j.All() {
 		lines = append(lines, fmt.Sprintf("%x %p", id, d))
 	}
 	slices.Sort(lines)
-	return fmt.Sprintf("%d networks\n%s", j.Len(), strings.Join(lines, "\n"))
+	return fmt.Sprintf("%d networks\n%s", j.Len(), strings.Join(append(lines, indexLines(t, &j.index)...), "\n"))
 }
 
 // answersOf is what networks that are joined say to all questions.
@@ -277,8 +275,8 @@ func answersOf(j *Union) string {
 // all that is found without, and the index with one that is made anew.
 func runJoined(t *testing.T, program []byte) {
 	m := &joinedModel{c: &choices{program}, nets: make(map[[16]byte]*joinedNetwork), dirty: make(map[[16]byte]bool)}
-	for range 6 {
-		m.rows, m.rrs = append(m.rows, new(Table)), append(m.rrs, nil)
+	for i := range 6 {
+		m.rows, m.rrs = append(m.rows, NewTable([16]byte{byte(i)})), append(m.rrs, nil)
 	}
 	j := new(Union)
 	old, oldAnswers := j, answersOf(j)
@@ -310,11 +308,12 @@ func runJoined(t *testing.T, program []byte) {
 func (m *joinedModel) compare(t *testing.T, j *Union) {
 	t.Helper()
 	ids := slices.SortedFunc(maps.Keys(m.nets), func(a, b [16]byte) int { return bytes.Compare(a[:], b[:]) })
-	var all []*Directory
+	var all, queried []*Directory
 	fresh := new(Union).Edit()
 	for _, id := range ids {
-		all = append(all, m.nets[id].directory)
-		fresh.Set(id, m.nets[id].directory)
+		d := m.nets[id].directory
+		all, queried = append(all, d), append(queried, linear(d))
+		fresh.Set(id, d)
 	}
 	if d := cmp.Diff(strings.Split(fresh.Done().pictureOf(t), "\n"), strings.Split(j.pictureOf(t), "\n")); d != "" {
 		t.Fatalf("-made anew +edited:\n%s", d)
@@ -327,7 +326,7 @@ func (m *joinedModel) compare(t *testing.T, j *Union) {
 		owns = append(owns, own, &stale)
 	}
 	for _, own := range owns {
-		got, want := NewScope(own, j), inTurn{own, all}
+		got, want := NewScope(own, j), inTurn{linear(own), queried}
 		for _, domain := range []string{"", "d.", "corp.d."} {
 			for _, name := range joinedNames {
 				a, ok := got.Lookup(name, domain)

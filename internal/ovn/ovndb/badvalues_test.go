@@ -57,7 +57,7 @@ func TestBadValues(t *testing.T) {
 	readings := r.joinedReadings([]string{"a1", "b1"})
 	var releases []func()
 	for _, x := range readings {
-		releases = append(releases, x.source.Request(Requests{DNSServers: true, Forwards: true}))
+		releases = append(releases, x.source.Request(Requests{DNSServers: true, Forwards: true, Egress: true}))
 	}
 	// Who has a value: all, those that read Northbound, those that read Southbound, or Northbound alone.
 	const (
@@ -103,6 +103,12 @@ func TestBadValues(t *testing.T) {
 		{"one network is no longer attached", `lsp-del b-r1`, []bad{{"wrong1", northbound}, {"wrong2", northbound}}},
 		{"nor the other", `lsp-del a-r1`, []bad{{"wrong2", northbound}}},
 		{"the switch goes", `ls-del b`, nil},
+		{"egress of a port and of a switch", `set Logical_Switch_Port a1 external_ids:dns-egress="a..b~c.test" -- set Logical_Switch a external_ids:dns-egress=10.0.0.1/8`,
+			[]bad{{`Logical_Switch_Port "a1": "external_ids:dns-egress": value "a..b"`, northbound}, {`"external_ids:dns-egress": value "10.0.0.1/8"`, northbound}}},
+		{"the port's is mended", `set Logical_Switch_Port a1 external_ids:dns-egress=c.test`, []bad{{`"10.0.0.1/8"`, northbound}}},
+		{"the switch's goes", `remove Logical_Switch a external_ids dns-egress`, nil},
+		{"egress of a group", `pg-add g a1 -- set Port_Group g external_ids:dns-egress=x..z`, []bad{{`"external_ids:dns-egress": value "x..z"`, northbound}}},
+		{"the group goes", `pg-del g`, nil},
 		{"a record and a domain", `set DNS ROW records:db.a="10.0.0.302" -- set Logical_Switch a other_config:dns_domain=x..y`,
 			[]bad{{"10.0.0.302", all}, {"x..y", northbound}, {"z..z", northbound}}},
 		{"all rows go", `ls-del a -- destroy DNS ROW`, nil},

@@ -11,7 +11,6 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/problem"
 )
 
-// build returns the next snapshot, in time proportional to the dirty networks.
 func (s *Source) build(prev *ovn.Snapshot) *ovn.Snapshot {
 	if s.coverageChanged {
 		s.markNew(prev)
@@ -31,7 +30,6 @@ func (s *Source) build(prev *ovn.Snapshot) *ovn.Snapshot {
 	return next
 }
 
-// built logs the notices of a snapshot and clears the dirty marks.
 func (s *Source) built(next *ovn.Snapshot) {
 	s.noteNetworks(next)
 	now := s.findLogged(next)
@@ -41,7 +39,7 @@ func (s *Source) built(next *ovn.Snapshot) {
 	s.coverageChanged = false
 }
 
-// markNew marks networks that the snapshot lacks, as they may be covered now.
+// Networks and guests that the snapshot lacks may be covered now.
 func (s *Source) markNew(prev *ovn.Snapshot) {
 	for id := range s.topology.NetworkIDs {
 		if prev.Network(id) == nil {
@@ -51,19 +49,22 @@ func (s *Source) markNew(prev *ovn.Snapshot) {
 	for id := range s.grace.rowless {
 		s.markDirty(id, true)
 	}
+	for id := range s.awaitingGroups {
+		s.markDirty(id, true)
+	}
 }
 
 func (s *Source) buildLocal(e *ovn.Editor) {
 	// An empty Southbound has no stage, but the switch keeps its flows while guests are retained.
 	if stage := s.sb.DNSStage(); len(stage.Cookies) > 0 || len(s.grace.Guests) == 0 {
-		e.SetStage(stage.Table, stage.Cookies)
+		e.SetStage(stage)
 	}
 	s.builtFlows = s.sb.Flows.Version()
 	e.SetLocal(s.sb.Self, s.grace.ByInterface())
 }
 
 func (s *Source) networkInputs() *build.Inputs {
-	in := &build.Inputs{View: s.topology, Southbound: s.sb, Northbound: s.nb, Coverage: s.coverage(), Retained: s.grace.Guests, Plugged: s.plugged}
+	in := &build.Inputs{View: s.topology, Southbound: s.sb, Northbound: s.nb, Coverage: s.coverage(), Retained: s.grace.Guests, Plugged: s.plugged, AwaitingGroups: s.awaitingGroups}
 	if s.sb != nil {
 		in.Guests = s.guestInputs(time.Time{})
 	}
@@ -77,6 +78,9 @@ func (s *Source) buildNetworks(e *ovn.Editor) {
 		old := e.Network(id)
 		if old != nil {
 			s.markName(old.Name)
+		}
+		if withPorts {
+			delete(s.awaitingGroups, id)
 		}
 		p := s.bad.OfNetwork(id)
 		n := in.Network(id, old, withPorts, &p)

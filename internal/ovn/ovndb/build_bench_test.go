@@ -9,6 +9,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/names"
 	"github.com/puntdns/puntdns/internal/ovn/topology"
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
@@ -63,6 +64,46 @@ func BenchmarkRebuild(b *testing.B) {
 				b.Fatalf("%+v", snapshot.Stats)
 			}
 			b.ReportMetric(float64(count), "ports")
+		})
+	}
+}
+
+// BenchmarkRebuildRows rebuilds a network with many DNS rows, as each change of one of its rows does.
+func BenchmarkRebuildRows(b *testing.B) {
+	for _, count := range []int{1, 10, 100, 1000, 10_000} {
+		b.Run(fmt.Sprintf("%d rows", count), func(b *testing.B) {
+			c := Config{Northbound: []string{"unix:/none"}, Monitor: All}
+			s := newSource(c, nil, mustEndpoints(b, c.Northbound), nil)
+			network, sw := ovsdb.UUID{3}, &topology.LogicalSwitch{Name: "red"}
+			row := func(i, version int) (ovsdb.UUID, *topology.NorthboundDNS) {
+				id := ovsdb.UUID{byte(i >> 8), byte(i), 4}
+				records := names.Records{Count: 1, Pairs: func(yield func(k, v []byte) bool) {
+					yield(fmt.Appendf(nil, "vm%d.example.org", i), fmt.Appendf(nil, "10.%d.%d.%d", version&255, i>>8, i&255))
+				}}
+				ignore := names.Reports{Begin: func(string) {}, Bad: func(string, string, error) {}}
+				return id, &topology.NorthboundDNS{DNSRow: topology.DNSRow{ID: id, Table: names.NewTable(id).Update(records, ignore)}}
+			}
+			for i := range count {
+				id, r := row(i, 0)
+				s.nb.DNS.Put(id, r)
+				sw.DNSRows = append(sw.DNSRows, id)
+			}
+			s.nb.Switches.Put(network, sw)
+			s.takeChanges()
+			snapshot := s.build(new(ovn.Snapshot))
+			s.built(snapshot)
+			b.ReportAllocs()
+			for version := 1; b.Loop(); version++ {
+				s.nb.DNS.Put(row(count/2, version))
+				s.takeChanges()
+				next := s.build(snapshot)
+				s.built(next)
+				snapshot = next
+			}
+			b.StopTimer()
+			if n := snapshot.Network(origin.Network(network)); n == nil || len(n.Names("")) != count {
+				b.Fatal("the names are missing")
+			}
 		})
 	}
 }

@@ -37,7 +37,7 @@ func (s *Source) keepSaving(ctx context.Context) {
 	}
 }
 
-// save writes the file if saved.Expected.IsDue. It encodes and writes the rows without mu.
+// save encodes and writes the rows without mu.
 func (s *Source) save(last bool) {
 	s.mu.Lock()
 	path := s.warm.path
@@ -67,7 +67,7 @@ func write(f *saved.File, path string) error {
 	return saved.Write(path, b)
 }
 
-// noteSaved logs a write unless the previous one ended alike. mu is held, or nothing is started.
+// noteSaved logs a changed result. mu is held, or nothing is started.
 func (s *Source) noteSaved(err error) {
 	w, before := &s.warm, s.warm.failure
 	if w.failure = ""; err != nil {
@@ -98,7 +98,6 @@ func (s *Source) isUnsaved() bool {
 	return slices.ContainsFunc(s.databases, func(c *connection) bool { return c.unsaved })
 }
 
-// savedState returns the file to write, nil if none is due.
 func (s *Source) savedState(last bool) (*saved.File, error) {
 	f, err := s.savedHead()
 	w := &s.warm
@@ -108,7 +107,7 @@ func (s *Source) savedState(last bool) (*saved.File, error) {
 	return s.addRows(f)
 }
 
-// savedHead returns the file without rows, nil if there are none but restored ones.
+// savedHead returns the file without rows, nil for restored rows.
 func (s *Source) savedHead() (*saved.File, error) {
 	w := &s.warm
 	if w.path == "" || s.chassis == "" || s.anyRestored() {
@@ -143,7 +142,6 @@ func (s *Source) addRows(f *saved.File) (*saved.File, error) {
 	return f, nil
 }
 
-// savedHead returns the database without rows. ok is false if it has no rows to save.
 func (c *connection) savedHead() (out saved.Database, ok bool) {
 	if !c.filled || c.position.IsZero() {
 		return out, false

@@ -126,8 +126,25 @@ func TestClaim(t *testing.T) {
 func TestMigrationFromAnUnknownNetwork(t *testing.T) {
 	t.Parallel()
 	r := newClaimRig(t)
+	arriving := func(want string) {
+		t.Helper()
+		eventually(t, r.source, func(s *ovn.Snapshot) string {
+			var all []string
+			for p := range s.Guests() {
+				if p.Arriving() {
+					all = append(all, p.Name)
+				}
+			}
+			slices.Sort(all)
+			if got := strings.Join(all, " "); got != want {
+				return fmt.Sprintf("arriving: %q, want %q", got, want)
+			}
+			return ""
+		})
+	}
 	r.claim("vm-blue", 1, 2)
 	r.are("vm-blue", "", "")
+	arriving("vm-blue")
 
 	r.claim("vm-red vm-green", 1, 2, 3)
 	r.plug("vm-blue", "vm-red")
@@ -135,6 +152,7 @@ func TestMigrationFromAnUnknownNetwork(t *testing.T) {
 	r.are("vm-blue", "", "")
 	r.source.as("br").NotHere([]string{"vm-red"})
 	r.are("vm-blue vm-red", "", "")
+	arriving("vm-blue vm-red")
 	r.source.as("br").NotHere(nil)
 	r.are("vm-blue vm-red", "", "")
 
@@ -142,6 +160,7 @@ func TestMigrationFromAnUnknownNetwork(t *testing.T) {
 	r.claim("vm-red vm-green vm-blue", 2)
 	r.knows("vm-red", "vm-green", "vm-blue", "next-red", "next-green", "next-blue")
 	r.are("vm-blue vm-green vm-red", "", "")
+	arriving("")
 	r.plug("vm-red")
 	r.claim("vm-blue", 1)
 	r.are("vm-green vm-red", "", "")
@@ -201,7 +220,7 @@ func TestPortClauses(t *testing.T) {
 	t.Parallel()
 	r := newClaimRig(t)
 	t.Cleanup(r.source.Request(Requests{
-		Routers: true, RouterNames: true, Gateways: true, DNSServers: true, ExternalIDs: []string{"k"}, Network: ovn.SwitchRef{Name: "blue"},
+		Routers: true, RouterNames: true, GroupNames: true, Gateways: true, DNSServers: true, ExternalIDs: []string{"k"}, Network: ovn.SwitchRef{Name: "blue"},
 	}))
 	r.server.Transact(t, topology.SouthboundName,
 		rawJSON(fmt.Sprintf(`{"op":"insert","table":"Port_Binding","row":{"logical_port":"red-r","type":"patch","options":["map",[["peer","r-red"]]],"datapath":["uuid",%q],"tunnel_key":9}}`, rowID(100))))

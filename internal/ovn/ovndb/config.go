@@ -13,22 +13,22 @@ import (
 
 // Config selects the databases to read, and which of their networks.
 type Config struct {
-	// Southbound and Northbound are connection methods in the form of Endpoint.String (see internal/endpoint),
-	// several for one cluster. At least one of the two is required.
+	// Southbound and Northbound are connection methods (Endpoint.String), several for one cluster. One of the
+	// two may be empty.
 	Southbound, Northbound []string
 	TLS                    endpoint.TLSFiles
 	Monitor                Monitor
 	// WarmStart requires Southbound.
 	WarmStart WarmStart
-	// Log receives each change of state once; nil logs nothing. Key ignores it.
+	// Log receives each change of state once; nil logs nothing.
 	Log Logger
 }
 
 type Monitor uint8
 
 const (
-	// Local reads the networks of guests on the local chassis (Reader.SetLocal) and of Requests.Network. With
-	// Northbound alone, Reader.SetLocal lists the local guests.
+	// Local reads the networks of local guests and of Requests.Network. With Northbound alone,
+	// Reader.SetLocal lists the local guests.
 	Local Monitor = iota
 	All
 )
@@ -48,7 +48,7 @@ var errWarmStart = errors.New("expected the southbound database with a saved sna
 
 var errNoDatabase = errors.New("expected endpoints of the southbound or the northbound database")
 
-// Key identifies a configuration. Configurations with equal keys share a Source.
+// Key is equal for configurations that share a Source.
 func (c Config) Key() string {
 	return fmt.Sprintf("%q %q %q %d %q %s", c.Southbound, c.Northbound, c.TLS, c.Monitor, c.WarmStart.Folder, c.WarmStart.MaxAge)
 }
@@ -59,7 +59,7 @@ func (c Config) Endpoints() string {
 	return strings.Join(slices.Concat(c.Southbound, c.Northbound), ",")
 }
 
-// Differences returns the properties of ovnhosts in which two configurations differ, none for equal keys.
+// Differences returns the ovnhosts properties in which two configurations differ.
 func (c Config) Differences(other Config) (all []string) {
 	tls, otherTLS := c.TLS, other.TLS
 	tls.ServerName, otherTLS.ServerName = "", ""

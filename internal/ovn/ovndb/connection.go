@@ -13,13 +13,12 @@ import (
 
 // connection is one database. Source.mu guards it, except client, which is set before the start.
 type connection struct {
-	client *ovsdb.Client
-	// connect returns a client that resumes at a position, nil for none.
+	client  *ovsdb.Client
 	connect func(*ovsdb.Position) *ovsdb.Client
 	// The client's goroutine stages rows in Contents.Tables and mirror, without Source.mu.
 	*topology.Contents
-	// mirror has the rows for the saved state, nil without a warm start. The rows reflect position. restored is
-	// set for restored rows. unsaved is set when rows or conditions have changed since the last write.
+	// mirror has the rows at position for the saved state. unsaved is set if rows or conditions have changed
+	// since the last write.
 	mirror   *ovsdb.Mirror
 	position ovsdb.Position
 	restored bool
@@ -28,7 +27,7 @@ type connection struct {
 	// filled is set once the tables reflect a position.
 	filled bool
 	begun  bool
-	// keysAdded is set from a request for new keys of external_ids to the next Reset. Rows lack missingKeys
+	// keysAdded is set from a request for new external_ids keys to the next Reset. Rows lack missingKeys
 	// until the Commit after this Reset.
 	keysAdded   bool
 	missingKeys []string
@@ -39,7 +38,6 @@ func newConnection(name string, of *topology.Contents) *connection {
 	return &connection{Contents: of, status: DatabaseStatus{Database: name, Since: time.Now()}}
 }
 
-// reset, apply and discard call rows.Tables and mirror. See receiver.
 func (c *connection) reset() {
 	c.Tables.Reset()
 	c.mirror.Reset()
@@ -55,7 +53,6 @@ func (c *connection) discard() {
 	c.mirror.Discard()
 }
 
-// readKeys makes the client read all rows again, with new keys of external_ids.
 func (c *connection) readKeys(keys []string) {
 	c.keysAdded, c.missingKeys = true, append(c.missingKeys, keys...)
 	if c.begun {
@@ -63,8 +60,8 @@ func (c *connection) readKeys(keys []string) {
 	}
 }
 
-// keepKeys forgets missing keys that are not requested. done reports that it forgot the last one.
-func (c *connection) keepKeys(requested []string) (done bool) {
+// done reports that forgetKeysExcept forgot the last missing key.
+func (c *connection) forgetKeysExcept(requested []string) (done bool) {
 	before := len(c.missingKeys)
 	c.missingKeys = slices.DeleteFunc(c.missingKeys, func(key string) bool { return !slices.Contains(requested, key) })
 	return before > 0 && len(c.missingKeys) == 0

@@ -17,9 +17,8 @@ import (
 type grace struct {
 	binding.Guests
 	released map[string]struct{}
-	// rowless has the names of networks that have no rows and are served as they were last.
-	rowless map[origin.Network]string
-	// outcomes counts the ends of graces since the oldest present one began, for the log.
+	// rowless has the names of networks without rows, served in their last version.
+	rowless  map[origin.Network]string
 	outcomes map[binding.Outcome]int
 }
 
@@ -31,8 +30,7 @@ func (s *Source) guestInputs(now time.Time) *binding.Inputs {
 	}
 }
 
-// retainGuests decides which guests are retained, and marks their networks. again is when the next grace ends,
-// zero for never. setConditions depends on it.
+// again is when the next grace ends, or zero. setConditions depends on retainGuests.
 func (s *Source) retainGuests(prev *ovn.Snapshot, now time.Time) (again time.Time) {
 	if s.sb == nil {
 		return again
@@ -56,7 +54,7 @@ func (s *Source) retainGuests(prev *ovn.Snapshot, now time.Time) (again time.Tim
 	return again
 }
 
-// logGrace logs when the first grace begins and when the last ends. before is the former count of guests.
+// before is the former count of guests.
 func (s *Source) logGrace(before int) {
 	g := &s.grace
 	switch now := g.Count(); {

@@ -9,8 +9,8 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn"
 )
 
-// NetworksNamed returns the networks with a name, sorted: also networks that are not covered yet, so that the
-// name is ambiguous already, and rowless networks.
+// NetworksNamed returns the networks with a name, sorted. Networks that are not covered yet make a name
+// ambiguous already.
 func (s *Source) NetworksNamed(name string) []origin.Network {
 	ids := s.topology.NetworksNamed(name)
 	for id, has := range s.grace.rowless {
@@ -22,7 +22,6 @@ func (s *Source) NetworksNamed(name string) []origin.Network {
 	return slices.Compact(ids)
 }
 
-// markName marks a name whose networks may have changed.
 func (s *Source) markName(name string) { s.renamed[name] = struct{}{} }
 
 func (s *Source) buildNames(e *ovn.Editor) {

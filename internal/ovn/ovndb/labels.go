@@ -8,17 +8,15 @@ import (
 	"sync/atomic"
 )
 
-// labels counts the requests for labels of metadata. Source.mu guards it, except keys.
+// Source.mu guards labels, except keys.
 type labels struct {
 	routerUsers int
-	// keyUsers counts the requests for keys of external_ids. keys are these keys, sorted and immutable, nil for
-	// none; atomic, as rows are parsed without the lock.
+	// keyUsers counts the requests for external_ids keys. keys is atomic, as rows are parsed without the
+	// lock.
 	keyUsers map[string]int
 	keys     atomic.Pointer[[]string]
 }
 
-// count counts n more requests, or fewer. routersChanged reports whether the first request for
-// routers has come or the last has gone. added are keys with a first request.
 func (l *labels) count(routers bool, keys []string, n int) (routersChanged bool, added []string) {
 	if routers {
 		had := l.routerUsers > 0
@@ -41,7 +39,7 @@ func (l *labels) count(routers bool, keys []string, n int) (routersChanged bool,
 	return routersChanged, added
 }
 
-// labelKeys returns the requested keys of external_ids. It needs no lock.
+// labelKeys needs no lock.
 func (s *Source) labelKeys() []string {
 	if keys := s.labels.keys.Load(); keys != nil {
 		return *keys

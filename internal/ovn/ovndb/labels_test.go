@@ -245,6 +245,7 @@ func TestLabelsInOutage(t *testing.T) {
 	}{
 		{"a key", Requests{ExternalIDs: []string{"k"}}},
 		{"names of routers", Requests{RouterNames: true}},
+		{"groups", Requests{GroupNames: true}},
 		{"both, and gateways", Requests{RouterNames: true, ExternalIDs: []string{"k", "l"}, Gateways: true}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

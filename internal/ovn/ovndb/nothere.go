@@ -12,13 +12,11 @@ import (
 // maxAsked bounds the conditions of one call of NotHere.
 const maxAsked = 64
 
-// NotHere returns why logical ports that have an interface on the bridge are no guests of this chassis, by name
-// (ovn-sb(5), Port_Binding logical_port). With Northbound alone each port that exists is a guest. The reason is
-// empty for a guest, and for a port whose type is never a guest, such as localport.
+// NotHere returns why logical ports with an interface on the bridge are no guests of this chassis, by name.
+// The reason is empty for a guest, and for a type that is never a guest, such as localport.
 //
-// A port has no entry if its row has not come yet, if SetLocal reported its interface less than claimTimeout
-// ago, or if 64 ports come before it in names. The Source reads the rows of the last call from then on, so
-// another call may return more. The result is nil before SetLocal.
+// A port has no entry before its row has come, within claimTimeout after SetLocal, or after maxAsked other
+// names. The Source then reads the rows, so a later call may return more. The result is nil before SetLocal.
 func (r *Reader) NotHere(names []string) map[string]string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -38,7 +36,6 @@ func (r *Reader) NotHere(names []string) map[string]string {
 	return r.whyNot(names)
 }
 
-// portsByName returns the ports whose rows are read by name, sorted: the ports of NotHere and retained guests.
 func (s *Source) portsByName() []string {
 	all := s.grace.Names()
 	for r := range s.readers {

@@ -18,13 +18,12 @@ type notice struct {
 	text    string
 }
 
-// logMutex is a mutex, and a Logger for code that holds it. Unlock writes the lines after it has released the
-// mutex, so a slow log delays only its writer.
+// logMutex is a mutex, and a Logger for its holder. Unlock writes the lines after it has released the mutex,
+// so a slow log delays only its writer.
 type logMutex struct {
 	sync.Mutex
 	log Logger // set before the start
-	// writing is set while a goroutine writes lines. It also writes the lines that others add meanwhile, in
-	// order.
+	// writing is set while a goroutine writes lines, also lines that others add meanwhile.
 	pending []notice
 	writing bool
 }
@@ -59,7 +58,7 @@ func (m *logMutex) Unlock() {
 
 type occurrence struct {
 	count int
-	ids   []origin.Network // the first maxListed of several
+	ids   []origin.Network
 }
 
 func (o occurrence) isAmbiguous() bool { return o.count > 1 }
@@ -77,7 +76,7 @@ func (o occurrence) listed(name string) string {
 
 const maxListed = 10
 
-// logged has the occurrence of each reference in the last snapshot with all requested rows. It is immutable.
+// logged is immutable, from the last snapshot with all requested rows.
 type logged struct {
 	networks map[ovn.SwitchRef]occurrence
 	compared map[string]occurrence
@@ -93,8 +92,6 @@ func (s *Source) findLogged(next *ovn.Snapshot) logged {
 	}
 }
 
-// occurrences returns the occurrence of each reference in counts: the previous one while requested rows are
-// missing.
 func occurrences[K comparable](counts map[K]int, previous map[K]occurrence, isRead bool, now func(K) occurrence) map[K]occurrence {
 	all := make(map[K]occurrence, len(counts))
 	for key := range counts {
@@ -115,13 +112,11 @@ func (s *Source) occurrenceOf(in *ovn.Snapshot, r ovn.SwitchRef) (o occurrence) 
 	return o
 }
 
-// notices returns a log line for each reference that has lost its network or become ambiguous since prev, or
-// recovered.
 func notices(prev, next logged) (all []notice) {
 	for _, r := range slices.SortedFunc(maps.Keys(next.networks), ovn.CompareSwitchRefs) {
 		was, ok := prev.networks[r]
 		if !ok {
-			was.count = 1 // nothing has been logged
+			was.count = 1
 		}
 		if text, warning := noticeOfNetwork(r, was, next.networks[r]); text != "" {
 			all = append(all, notice{warning, text})

@@ -6,15 +6,13 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
-// DHCP is a row of DHCP_Options with options of DHCPv4.
 type DHCP struct {
 	Row                                   string
 	CIDR                                  string
 	Router, Routes, DNSServer, DomainName string
 }
 
-// DHCPv4 returns the DHCPv4 options of logical ports. Ports without options have no entry. It returns nil
-// unless Northbound is read.
+// DHCPv4 returns the options of logical ports, nil unless Northbound is read.
 func (s *Source) DHCPv4(ports []string) map[string]DHCP {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -34,8 +32,7 @@ func (s *Source) DHCPv4(ports []string) map[string]DHCP {
 	return all
 }
 
-// WhyUnreadable returns why a record of a DNS row is unreadable, with its row, key and value. It returns nil if the
-// row has changed since.
+// WhyUnreadable returns why a DNS record is unreadable, nil if the row has changed since.
 func (s *Source) WhyUnreadable(of *names.Candidate) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

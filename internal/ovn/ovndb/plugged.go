@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// claimTimeout is how long ovn-controller has to claim the port of a new interface before NotHere requests the
-// port by name. A claim takes milliseconds, but a busy server reports it seconds later. With a condition for
-// each of many new guests the server would search all ports as many times.
+// ovn-controller claims a new interface's port in milliseconds, but a busy server reports the claim seconds
+// later, and searches all ports for each condition. So NotHere requests the port by name only after
+// claimTimeout.
 const claimTimeout = 10 * time.Second
 
 func (s *Source) plug(names []string, now time.Time) {

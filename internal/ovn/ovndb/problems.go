@@ -7,14 +7,12 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/problem"
 )
 
-// BadValues returns the present unusable values.
 func (s *Source) BadValues() problem.Summary {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.bad.Sum()
 }
 
-// noteProblems records and logs the problems of a row, nil for a deleted row.
 func (s *Source) noteProblems(row problem.Row, p *problem.Set) {
 	for _, text := range s.bad.Set(row, p) {
 		s.log.add(notice{true, text})

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -119,7 +120,7 @@ func TestRandom(t *testing.T) {
 				reading.releaseLabels()
 				reading.releaseLabels = nil
 			} else {
-				reading.releaseLabels = reading.source.Request(Requests{RouterNames: w.rand.IntN(2) == 0, ExternalIDs: []string{w.pick("a", "b", "c")}})
+				reading.releaseLabels = reading.source.Request(Requests{RouterNames: w.rand.IntN(2) == 0, GroupNames: w.rand.IntN(2) == 0, Egress: w.rand.IntN(2) == 0, ExternalIDs: []string{w.pick("a", "b", "c")}})
 			}
 		}
 		for _, reading := range readings {
@@ -135,7 +136,7 @@ func TestRandom(t *testing.T) {
 	close(done)
 	for _, reading := range readings {
 		reading.source.Request(Requests{Network: ovn.SwitchRef{Name: "s0"}}) // so that there is something in any case
-		reading.source.Request(Requests{RouterNames: true, ExternalIDs: []string{"a", "b"}})
+		reading.source.Request(Requests{RouterNames: true, GroupNames: true, Egress: true, ExternalIDs: []string{"a", "b"}})
 	}
 	readers.Wait()
 	for _, reading := range readings {
@@ -150,7 +151,7 @@ func TestRandom(t *testing.T) {
 			fresh.Request(everything)
 		}
 		fresh.Request(Requests{Network: ovn.SwitchRef{Name: "s0"}})
-		fresh.Request(Requests{RouterNames: true, ExternalIDs: []string{"a", "b"}})
+		fresh.Request(Requests{RouterNames: true, GroupNames: true, Egress: true, ExternalIDs: []string{"a", "b"}})
 		// The one may have more to ask for when the other has it all, and both have nothing at first.
 		var diff string
 		for deadline := time.Now().Add(patience); ; {
@@ -179,11 +180,20 @@ func TestRandom(t *testing.T) {
 	}
 }
 
+// portOfText matches the name of a port's row in a text. The type of the port decides which database the text names,
+// and the text stays when the type changes.
+var portOfText = regexp.MustCompile(`^OVN_(Southbound: Port_Binding|Northbound: Logical_Switch_Port) \S+:`)
+
 // badTexts are the texts about the values that can't be used at present.
 func badTexts(s *Source) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return strings.Join(s.bad.Texts(), "\n")
+	all := s.bad.Texts()
+	for i, text := range all {
+		all[i] = portOfText.ReplaceAllString(text, "port:")
+	}
+	slices.Sort(all)
+	return strings.Join(slices.Compact(all), "\n")
 }
 
 // chaos changes both databases, each without regard to the other.
@@ -198,6 +208,7 @@ const (
 	switchCount = 5
 	routerCount = 2
 	portCount   = 25
+	groupCount  = 3
 )
 
 func switchID(i int) string { return fmt.Sprintf("11111111-1111-4111-8111-%012d", i) }
@@ -274,7 +285,7 @@ func (w *chaos) portRow(name string) string {
 
 // ids are external_ids of a port.
 func (w *chaos) ids() string {
-	return w.pick("[]", `[["a","1"]]`, `[["a","2"],["b","3"],["c","4"]]`, `[["b",""],["c","5"]]`, `[["neutron:device_owner","network:dhcp"],["a","1"]]`, fmt.Sprintf(`[[%q,%q]]`, ovn.OwnerKey, "network:router_gateway"))
+	return w.pick("[]", `[["a","1"]]`, `[["a","2"],["b","3"],["c","4"]]`, `[["b",""],["c","5"]]`, `[["neutron:device_owner","network:dhcp"],["a","1"]]`, `[["dns-egress","a.test"]]`, `[["dns-egress","b.test a..b"],["a","1"]]`, fmt.Sprintf(`[[%q,%q]]`, ovn.OwnerKey, "network:router_gateway"))
 }
 
 func (w *chaos) key() string {
@@ -305,7 +316,24 @@ func (w *chaos) records() string {
 }
 
 func (w *chaos) step() {
-	switch n := w.rand.IntN(22); n {
+	switch n := w.rand.IntN(24); n {
+	case 22: // a port joins a group or leaves it
+		port, change := fmt.Sprintf("p%d", w.rand.IntN(portCount)), w.pick("insert", "insert", "delete")
+		group := w.rand.IntN(groupCount)
+		w.sb(`{"op":"mutate","table":"Port_Group","where":[["name","==","5_g%d"]],"mutations":[["ports",%q,%q]]}`, group, change, port)
+		if slices.Contains(w.nbPorts, port) {
+			id := w.r.nbctl("get Logical_Switch_Port " + port + " _uuid")
+			w.nb(`{"op":"mutate","table":"Port_Group","where":[["name","==","g%d"]],"mutations":[["ports",%q,["uuid",%q]]]}`, group, change, id)
+		}
+	case 23: // a group comes or goes
+		group := w.rand.IntN(groupCount)
+		if w.rand.IntN(2) == 0 {
+			w.sb(`{"op":"delete","table":"Port_Group","where":[["name","==","5_g%d"]]}`, group)
+			w.nb(`{"op":"delete","table":"Port_Group","where":[["name","==","g%d"]]}`, group)
+		} else {
+			w.sb(`{"op":"delete","table":"Port_Group","where":[["name","==","5_g%d"]]},{"op":"insert","table":"Port_Group","row":{"name":"5_g%d","ports":["set",["p1","p5"]]}}`, group, group)
+			w.nb(`{"op":"delete","table":"Port_Group","where":[["name","==","g%d"]]},{"op":"insert","table":"Port_Group","row":{"name":"g%d","external_ids":["map",[["dns-egress",%q]]]}}`, group, group, w.pick("", "g.test", "h.test,10.0.0.1/8"))
+		}
 	case 18, 19: // a DNS row of Northbound has other records that are not addresses
 		if len(w.nbDNS) > 0 {
 			id := w.pick(w.nbDNS...)
@@ -329,8 +357,8 @@ func (w *chaos) step() {
 		if i >= switchCount {
 			table = "Logical_Router"
 		}
-		w.nb(`{"op":"update","table":%q,"where":[["_uuid","==",["uuid",%q]]],"row":{"external_ids":["map",[["other","x"],["dns-forward",%q]]]}}`, table, switchID(i),
-			w.pick("", "a.test=192.0.2.1", "a.test=192.0.2.1,192.0.2.2;b.test=192.0.2.3", "b.test=192.0.2.4;wrong"))
+		w.nb(`{"op":"update","table":%q,"where":[["_uuid","==",["uuid",%q]]],"row":{"external_ids":["map",[["other","x"],["dns-forward",%q],["dns-egress",%q]]]}}`, table, switchID(i),
+			w.pick("", "a.test=192.0.2.1", "a.test=192.0.2.1,192.0.2.2;b.test=192.0.2.3", "b.test=192.0.2.4;wrong"), w.pick("", "s.test", "10.0.0.0/8"))
 	case 16: // a router has another name
 		i := switchCount + w.rand.IntN(routerCount)
 		name := fmt.Sprintf("r%d", w.rand.IntN(4))

@@ -12,8 +12,8 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/binding"
 )
 
-// Reader is what a bridge has of a Source: its local chassis and ports, and its requests. Bridges with the same
-// Config share a Source. Methods may be called from any goroutine.
+// Reader is a bridge's part of a Source: its local chassis, ports and requests. Any goroutine may call the
+// methods.
 type Reader struct {
 	*Source
 	bridge   string
@@ -21,23 +21,18 @@ type Reader struct {
 
 	// Source.mu guards the fields below.
 
-	// local has the ports that count, nil before the first SetLocal without a conflict. granted is the chassis
-	// that the Source was read for then.
-	local   *binding.LocalPorts
-	granted string
-	// wanted and wantedPorts are the arguments of the last SetLocal.
+	// local has the ports in effect, nil before the first SetLocal without a conflict. granted is their
+	// chassis.
+	local       *binding.LocalPorts
+	granted     string
 	wanted      string
 	wantedPorts binding.LocalPorts
-	// inPorts are the ports of the last Confirm, nil before the first.
-	inPorts map[binding.InPort]struct{}
-	// asked are the ports of NotHere, whose rows are read by their names, sorted.
-	asked []string
-	// releases undo Request.
-	releases []func()
+	inPorts     map[binding.InPort]struct{}
+	asked       []string
+	releases    []func()
 }
 
-// Open returns a Reader of the Source of a configuration: see Acquire for the errors. The name of the bridge is for
-// SetLocal. Each Open needs a Close.
+// Open returns a Reader. Its errors are as for Acquire. Each Open needs a Close.
 func Open(cfg Config, bridge string) (*Reader, error) {
 	s, err := Acquire(cfg)
 	if err != nil {
@@ -54,7 +49,6 @@ func (s *Source) open(bridge string) *Reader {
 	return r
 }
 
-// Close undoes Open and all calls of the Reader's methods.
 func (r *Reader) Close() {
 	r.forget()
 	r.Release()
@@ -83,7 +77,6 @@ func (r *Reader) Shares(other *Reader) bool {
 	return r != nil && other != nil && r.Source == other.Source
 }
 
-// Request is [Source.Request] until Close.
 func (r *Reader) Request(requests Requests) {
 	release := r.Source.Request(requests)
 	r.mu.Lock()
@@ -91,15 +84,15 @@ func (r *Reader) Request(requests Requests) {
 	r.releases = append(r.releases, release)
 }
 
-// SetLocal sets the name of the local chassis (ovn-sb(5), Chassis), "" for none, and the logical ports that have an
-// interface on the bridge, by external_ids:iface-id. With Southbound, a guest whose binding vanishes is retained for
-// the grace while it has its interface. With Northbound alone these ports are the guests, and no snapshot is settled
-// before the first call.
+// SetLocal sets the name of the local chassis (ovn-sb(5), Chassis), or "", and the logical ports with an
+// interface on the bridge, by external_ids:iface-id. With Southbound, a guest without a binding is retained
+// for the grace while it has its interface. With Northbound alone these ports are the guests, and no snapshot
+// is settled before the first call.
 //
-// A Source has the guests of one chassis. While another bridge names another chassis, SetLocal changes nothing,
-// and Conflict says why. Once all bridges name the same chassis, or the other bridge has closed, the last call of
-// each takes effect. So bridges follow a chassis that gets another name, in any order. Readers of one bridge,
-// during a reload, do not conflict.
+// A Source has one chassis. While another bridge has another chassis, SetLocal has no effect, and Conflict
+// says why. The last call of each takes effect once all bridges have the same chassis, or the other bridge
+// has closed. So bridges follow a renamed chassis in any order. Readers of one bridge, during a reload, do
+// not conflict.
 func (r *Reader) SetLocal(chassis string, ports []string, grace time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -107,14 +100,14 @@ func (r *Reader) SetLocal(chassis string, ports []string, grace time.Duration) {
 	r.decide()
 }
 
-// Chassis returns the name of the last SetLocal, "" before the first.
+// Chassis returns the name of the last SetLocal, or "".
 func (r *Reader) Chassis() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.wanted
 }
 
-// Conflict returns why the last SetLocal has no effect, nil if it has.
+// Conflict returns why the last SetLocal has no effect, or nil.
 func (r *Reader) Conflict() error {
 	if err := r.conflict.Load(); err != nil {
 		return *err
@@ -122,7 +115,7 @@ func (r *Reader) Conflict() error {
 	return nil
 }
 
-// decide makes the Source read for the wanted chassis, or sets the conflict. mu is held.
+// mu is held.
 func (r *Reader) decide() {
 	for other := range r.readers {
 		if other.bridge != r.bridge && other.granted != "" && other.granted != r.wanted && other.wanted != r.wanted {
@@ -145,8 +138,7 @@ func (r *Reader) decide() {
 	r.setPlugged(first)
 }
 
-// setPlugged updates the ports that have an interface here. more is set if another number of bridges has reported
-// ports. mu is held.
+// more is set if the number of reporting bridges has changed. mu is held.
 func (s *Source) setPlugged(more bool) {
 	var names []string
 	for r := range s.readers {
@@ -176,7 +168,6 @@ func (s *Source) setPlugged(more bool) {
 	s.update()
 }
 
-// localPorts returns the ports of all bridges that have reported some.
 func (s *Source) localPorts() (all []binding.LocalPorts) {
 	for r := range s.readers {
 		if r.local != nil {
@@ -186,8 +177,8 @@ func (s *Source) localPorts() (all []binding.LocalPorts) {
 	return all
 }
 
-// Confirm sets the ports from which ovn-controller's flows take in packets on the bridge. During a warm start only
-// confirmed guests are served.
+// Confirm sets the ports from which ovn-controller's flows take in packets on the bridge. During a warm start
+// only confirmed guests are served.
 func (r *Reader) Confirm(ports []binding.InPort) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -203,14 +194,13 @@ func (r *Reader) Confirm(ports []binding.InPort) {
 	}
 	r.inPorts = all
 	if r.warm.waiting {
-		return // restore uses it
+		return
 	}
 	r.markAllPorts()
 	r.coverageChanged = true
 	r.update()
 }
 
-// confirmed returns the ports of each bridge that has called Confirm.
 func (s *Source) confirmed() (all []map[binding.InPort]struct{}) {
 	for r := range s.readers {
 		if r.inPorts != nil {

@@ -4,13 +4,13 @@ package ovndb
 
 import "github.com/puntdns/puntdns/internal/ovsdb"
 
-// receiver is the ovsdb.Receiver of one database, for the goroutine of its client alone. It stages a
-// transaction without the lock; Commit applies it under the lock.
+// receiver is the ovsdb.Receiver of one database, on the goroutine of its client. Commit applies the staged
+// transaction under the lock.
 type receiver struct {
 	source *Source
 	db     *connection
-	// staged is set if there is something to apply, reset if it replaces all rows. gen is the number of the
-	// conditions that the rows reflect, 0 for unchanged.
+	// reset is set if the staged rows replace all rows. gen numbers the conditions that the rows reflect, 0
+	// for unchanged.
 	staged, reset bool
 	gen           uint64
 }
@@ -18,7 +18,7 @@ type receiver struct {
 func (r *receiver) Reset() {
 	r.db.reset()
 	*r = receiver{source: r.source, db: r.db, staged: true, reset: true}
-	// Rows from here on have all keys of external_ids requested now.
+	// Rows from here on have all external_ids keys requested now.
 	r.source.mu.Lock()
 	defer r.source.mu.Unlock()
 	r.db.begun, r.db.keysAdded = true, false
@@ -56,9 +56,8 @@ func (r *receiver) apply() {
 	if r.reset && len(r.db.missingKeys) > 0 && !r.db.keysAdded {
 		r.db.missingKeys, r.source.coverageChanged = nil, true
 	}
-	// A resumed connection sends only changes.
 	if r.reset || !r.db.status.Synced {
-		r.source.coverageChanged = true // the Time of the next snapshot says that the database is in sync
+		r.source.coverageChanged = true // the next snapshot's Time shows the sync
 		r.source.refreshed(r.db)
 	}
 	r.db.position = r.db.client.Position()

@@ -10,7 +10,6 @@ import (
 	"github.com/puntdns/puntdns/internal/refcount"
 )
 
-// sources are the running Sources, by Config.Key.
 var sources refcount.Pool[string, *Source]
 
 // Acquire returns the running Source of a configuration, or starts one without waiting for a connection. Each
@@ -33,7 +32,7 @@ func Acquire(cfg Config) (*Source, error) {
 	})
 }
 
-// Release undoes one Acquire. The last one returns when all connections and goroutines have ended.
+// Release undoes one Acquire. The last Release returns when all goroutines have ended.
 func (s *Source) Release() {
 	if sources.Release(s.config.Key(), s) {
 		s.stop()

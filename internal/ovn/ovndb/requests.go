@@ -8,7 +8,6 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn"
 )
 
-// setChassis sets the name of the local chassis (ovn-sb(5), Chassis), "" for none.
 func (s *Source) setChassis(name string) {
 	if s.chassis == name {
 		return
@@ -21,8 +20,8 @@ func (s *Source) setChassis(name string) {
 	s.update()
 }
 
-// HasChassis reports whether Southbound has a chassis of this name; sure is set if Southbound is in sync. Both
-// are true if Southbound is not read.
+// HasChassis reports whether Southbound has a chassis of this name; sure is set if Southbound is in sync.
+// Both are true without Southbound.
 func (s *Source) HasChassis(name string) (has, sure bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -34,26 +33,26 @@ func (s *Source) HasChassis(name string) (has, sure bool) {
 
 // Requests is what a plugin needs beside the networks of local guests.
 type Requests struct {
-	// Routers enables Snapshot.RouterScope: networks are read that routers join to networks read already.
+	// Routers enables Snapshot.RouterScope.
 	Routers bool
-	// Network requests a network without a local guest, for queries that did not come through a punt; zero for
-	// none. If several networks have its name, all are read, with a warning.
+	// Network requests a network for queries that did not come through a punt. Several networks of the same
+	// name cause a warning.
 	Network ovn.SwitchRef
-	// ComparedNames are switch names that a view or a limit compares with the switches of guests. The Source
-	// warns while one of them is ambiguous, but reads no rows for them.
+	// ComparedNames are switch names in a view or a limit. The Source warns while a name is ambiguous, but
+	// reads no rows for it.
 	ComparedNames []string
-	// DNSServers enables Port.DNSServers, Gateways enables Network.Gateways.
+	// Port.DNSServers, Network.Gateways
 	DNSServers, Gateways bool
 	// Forwards enables Network.Forwards. It needs Northbound.
 	Forwards bool
-	// RouterNames enables Port.Routers.
-	RouterNames bool
-	// ExternalIDs enables Port.ExternalID for these keys. Rows are stored without other keys, so a new key
-	// makes the Source read all rows again.
+	// Egress enables Port.Egress. It needs Northbound.
+	Egress bool
+	// RouterNames enables Port.Routers, GroupNames Port.Groups.
+	RouterNames, GroupNames bool
+	// ExternalIDs enables Port.ExternalID for these keys. A new key makes the Source read all rows again.
 	ExternalIDs []string
 }
 
-// Request adds requests; release removes them.
 func (s *Source) Request(r Requests) (release func()) {
 	s.request(r, 1)
 	return sync.OnceFunc(func() { s.request(r, -1) })
@@ -74,6 +73,12 @@ func (s *Source) request(r Requests, n int) {
 	}
 	if r.RouterNames || len(r.ExternalIDs) > 0 {
 		s.requestLabels(r.RouterNames, r.ExternalIDs, n)
+	}
+	if r.GroupNames {
+		s.requestOfPorts(&s.groupUsers, n)
+	}
+	if r.Egress {
+		s.requestOfPorts(&s.egressUsers, n)
 	}
 	if r.DNSServers {
 		s.requestOfPorts(&s.dnsServerUsers, n)
@@ -105,7 +110,7 @@ func (s *Source) requestScopes(n int) {
 func (s *Source) requestNetwork(r ovn.SwitchRef, n int) {
 	had := s.references.Count(r, n)
 	if s.references.Networks[r] == 0 {
-		s.coverageChanged = true // the remaining rows may have come
+		s.coverageChanged = true
 	}
 	s.conditionsDirty = true
 	if !had {
@@ -123,7 +128,7 @@ func (s *Source) requestLabels(routers bool, keys []string, n int) {
 	if len(added) > 0 {
 		topology.readKeys(added)
 	}
-	if topology.keepKeys(s.labelKeys()) {
+	if topology.forgetKeysExcept(s.labelKeys()) {
 		s.coverageChanged = true
 	}
 	if n > 0 && (routersChanged || len(added) > 0) {
@@ -145,8 +150,7 @@ func (s *Source) requestOfPorts(users *int, n int) {
 	}
 }
 
-// unsettle is called when more rows are wanted: no snapshot is settled until they have come. The present one
-// must not be either, as the next may take a while.
+// unsettle unsets Settled until the rows of a new request have come, as the next snapshot may take a while.
 func (s *Source) unsettle() {
 	s.coverageChanged = true
 	if now := s.snapshot.Load(); now.Settled {

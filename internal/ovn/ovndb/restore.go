@@ -18,44 +18,40 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
-// A warm start uses the rows that the last process saved in a file. A Source makes its first snapshot from them
-// once it has read the file and knows the chassis. Until Southbound is in sync, tunnel keys and port names may
-// have passed to another tenant while no process was running. So a guest is served only while ovn-controller's
-// flows in the switch confirm its row and keys.
+// A warm start serves the rows that the last process saved in a file, once the chassis is known. Until
+// Southbound is in sync, tunnel keys and port names may have passed to another tenant. So a guest is served
+// only while ovn-controller's flows in the switch confirm its row and keys.
 //
 //	file ─ load ─► restore (SetLocal) ─► rows, conditions, position
 //	                                                                │
 //	switch ─ flows of table 0 ─► Confirm ─► confirmed ─► guests ◄───┘
 //
-// A flow identifies a row. ovn-controller's flow that takes in a port's packets loads the tunnel keys, and its
-// cookie is the first 32 bits of the UUID of the Port_Binding (OVN's controller/physical.c,
-// consider_port_binding). northd makes a new row for a port that was deleted or has moved, and a row never
-// changes its datapath. So a port whose row and keys are in a flow is still on the saved network.
+// ovn-controller's flow for a port's packets loads the tunnel keys. Its cookie is the first 32 bits of the
+// UUID of the Port_Binding (OVN's controller/physical.c, consider_port_binding). northd makes a new row for a
+// port that was deleted or has moved, and a row never changes its datapath. So a port whose row and keys are
+// in a flow is still on the saved network.
 
 // WarmStart selects where rows are saved for the next process.
 type WarmStart struct {
-	// Folder is "" for no warm start.
 	Folder string
 	MaxAge time.Duration
 }
 
 const (
-	// readPatience is how long the clients wait for the file to be read.
-	readPatience = 10 * time.Second
-	// chassisPatience is how long the clients then wait for the chassis.
+	readPatience    = 10 * time.Second
 	chassisPatience = 2 * time.Second
-	// confirmPatience is how long unconfirmed guests keep a restored snapshot from being settled.
+	// Unconfirmed guests keep a restored snapshot unsettled for confirmPatience.
 	confirmPatience = 3 * time.Second
-	// mirrorLimit bounds the rows of one database, in bytes. Two databases fit into a file.
+	// mirrorLimit is in bytes for each of two databases in a file.
 	mirrorLimit = saved.MaxSize / 3
 	filePrefix  = "ovn-"
 )
 
-// warm is the state of a warm start. Source.mu guards it; path, expected and begin are set before the start.
+// warm is guarded by Source.mu; path, expected and begin are set before the start.
 type warm struct {
 	path     string
 	expected saved.Expected
-	// begin is closed when the clients start, nil if they need not wait. waiting is set until then.
+	// begin is closed when the clients start, nil if they need not wait.
 	begin   chan struct{}
 	waiting bool
 	file    *saved.File
@@ -65,7 +61,7 @@ type warm struct {
 	patient bool
 	timers  []*time.Timer
 
-	// savedUptime is the Uptime of the last write, failure its error.
+	// savedUptime and failure are of the last write.
 	savedUptime time.Duration
 	failure     string
 }
@@ -93,7 +89,6 @@ func (s *Source) prepareWarmStart() {
 	s.dropAfter(readPatience, func() bool { return w.file == nil }, "it has not been read yet")
 }
 
-// dropAfter calls drop after a time if the condition holds then.
 func (s *Source) dropAfter(patience time.Duration, condition func() bool, why string) {
 	s.warm.timers = append(s.warm.timers, time.AfterFunc(patience, func() {
 		s.mu.Lock()
@@ -143,7 +138,6 @@ func (s *Source) check(f *saved.File) error {
 	return s.warm.expected.Check(f, now)
 }
 
-// rowColumns returns the columns of each table in the order of its rows.
 func rowColumns(tables rows.Tables) map[string][]string {
 	all := make(map[string][]string, len(tables))
 	for _, r := range tables.Requests() {
@@ -152,7 +146,6 @@ func rowColumns(tables rows.Tables) map[string][]string {
 	return all
 }
 
-// startClients starts the clients, once.
 func (w *warm) startClients() {
 	if w.waiting {
 		w.waiting, w.file = false, nil
@@ -160,7 +153,7 @@ func (w *warm) startClients() {
 	}
 }
 
-// drop starts the clients without the file if they still wait, and logs why unless that is empty. mu is held.
+// drop starts waiting clients without the file. mu is held.
 func (s *Source) drop(why string) {
 	w := &s.warm
 	if !w.waiting {
@@ -173,7 +166,7 @@ func (s *Source) drop(why string) {
 	w.startClients()
 }
 
-// restore applies the file if the chassis is known, and starts the clients. mu is held.
+// mu is held.
 func (s *Source) restore(chassis string) {
 	w := &s.warm
 	if w.file == nil || chassis == "" || s.closed {
@@ -216,7 +209,7 @@ func (s *Source) restoreDatabase(c *connection, from *saved.Database, acknowledg
 	for _, table := range c.Tables {
 		columns := len(from.Columns[table.Name()])
 		for id, b := range from.Rows[table.Name()] {
-			if ovsdb.DecodeRow(b, &row, columns) == nil { // saved.Decode has read it before
+			if ovsdb.DecodeRow(b, &row, columns) == nil {
 				table.Stage(id, ovsdb.Insert, &row)
 			}
 		}
@@ -246,14 +239,14 @@ func (s *Source) awaitsConfirmation() bool {
 	return s.isRestored() && s.warm.patient && (len(s.localPorts()) == 0 || !s.guestInputs(time.Time{}).AllConfirmed())
 }
 
-// SaveFailure returns why the saved state can't be written, "" if it can.
+// SaveFailure returns why the saved state can't be written, or "".
 func (s *Source) SaveFailure() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.warm.failure
 }
 
-// refreshed is called when a database is in sync. mu is held.
+// mu is held.
 func (s *Source) refreshed(c *connection) {
 	if !c.restored {
 		return

@@ -7,8 +7,8 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn"
 )
 
-// rowlessNetwork returns the last version of a network whose rows are gone, with its retained guests only, or
-// nil without any.
+// rowlessNetwork returns the last version of a network without rows, with its retained guests, or nil without
+// any.
 func (s *Source) rowlessNetwork(old *ovn.Network) *ovn.Network {
 	if old == nil {
 		return nil

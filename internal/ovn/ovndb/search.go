@@ -11,19 +11,17 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// ReadsNorthbound reports whether the Source reads Northbound.
 func (s *Source) ReadsNorthbound() bool { return s.nb != nil }
 
-// IsCopied reports whether ovn-northd copies the DNS rows that the Source reads: Southbound is read, and in sync.
+// IsCopied reports whether the DNS rows are northd's copies: Southbound is read and in sync.
 func (s *Source) IsCopied() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sb != nil && s.sbConn.status.Synced
 }
 
-// FindDNS returns the rows of Northbound's table DNS that have a canonical name. It reads the table over a
-// connection of its own, as the Source reads neither rows without a switch nor, beside Southbound, any addresses.
-// That costs the server a scan of the table.
+// FindDNS returns the Northbound DNS rows with a canonical name. It scans the table over a connection of its
+// own: the Source reads no rows without a switch, and no addresses beside Southbound.
 func (s *Source) FindDNS(ctx context.Context, name string) ([]ovn.FoundRow, error) {
 	search := topology.NewDNSSearch(name)
 	ctx, cancel := context.WithCancel(ctx)
@@ -36,9 +34,8 @@ func (s *Source) FindDNS(ctx context.Context, name string) ([]ovn.FoundRow, erro
 	return search.Found(), nil
 }
 
-// FindFlow returns the row of Logical_Flow of which ovn-controller has made a flow. found is false if there is no such
-// row, or Southbound is not read. It reads over a connection of its own, as the Source reads no other rows of the table
-// than the ones of the DNS stage.
+// FindFlow returns the Logical_Flow row behind a flow, over a connection of its own: the Source has only the
+// rows of the DNS stage.
 func (s *Source) FindFlow(ctx context.Context, k ovn.FlowKey) (f ovn.LogicalFlow, found bool, err error) {
 	queries := s.flowQueries(k)
 	if len(queries) == 0 {
@@ -60,12 +57,11 @@ func (s *Source) flowQueries(k ovn.FlowKey) []ovsdb.Query {
 	return s.sb.FlowQueries(k)
 }
 
-// searcher is the ovsdb.Receiver of a DNSSearch. It ends the client once it has all rows.
 type searcher struct {
 	search *topology.DNSSearch
 	cancel context.CancelFunc
 	done   bool
-	err    error // of the last connection
+	err    error
 }
 
 func (r *searcher) Reset() { r.search.Tables.Reset() }

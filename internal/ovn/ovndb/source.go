@@ -22,72 +22,69 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// Source reads the databases of one Config and publishes Snapshots of them. During an outage it serves the last
-// snapshot, until a new connection has sent all rows. Its methods may be called from any goroutine.
+// Source reads the databases of one Config and publishes Snapshots. During an outage it serves the last
+// snapshot until a new connection has sent all rows. Any goroutine may call its methods.
 type Source struct {
 	config Config
 	cancel context.CancelFunc
-	wait   sync.WaitGroup // the goroutines of startGoroutines
+	wait   sync.WaitGroup
 
 	snapshot atomic.Pointer[ovn.Snapshot]
-	// changed is closed and replaced when the snapshot is replaced.
-	changed atomic.Pointer[chan struct{}]
+	changed  atomic.Pointer[chan struct{}]
 
 	mu    logMutex
 	log   *logMutex
-	local bool // Monitor is Local: only the networks that are wanted are read
+	local bool
 
-	// databases are sb and nb as configured, and topology is the view of the first.
+	// topology is the view of the first database.
 	databases []*connection
 	topology  topology.View
-	// sb and nb, and their connections, are nil unless configured.
-	sb             *topology.Southbound
-	nb             *topology.Northbound
-	sbConn, nbConn *connection
-	// connectNorthbound returns another client of Northbound.
+	// sb, nb and their connections are nil unless configured.
+	sb                *topology.Southbound
+	nb                *topology.Northbound
+	sbConn, nbConn    *connection
 	connectNorthbound func([]ovsdb.TableRequest, ovsdb.Receiver) *ovsdb.Client
-	// selectSouthbound answers queries of Southbound.
-	selectSouthbound func(context.Context, ...ovsdb.Query) ([]json.RawMessage, error)
+	selectSouthbound  func(context.Context, ...ovsdb.Query) ([]json.RawMessage, error)
 	// follows is the generation of Southbound's conditions from which Northbound's were derived.
 	follows uint64
 
 	chassis    string
 	references ovn.References
 	logged     logged
-	// readers are the Readers that are open. plugged has the local ports of all of them, sorted, and pluggedAt
-	// when each was plugged.
 	readers    map[*Reader]struct{}
 	plugged    []string
 	pluggedAt  map[string]time.Time
 	warm       warm
 	grace      grace
 	components build.Components
-	// scopeUsers, dnsServerUsers, gatewayUsers and forwardUsers count requests, see Requests.
+	// scopeUsers, dnsServerUsers, gatewayUsers, forwardUsers, groupUsers and egressUsers count requests, see Requests.
 	scopeUsers                   int
 	labels                       labels
 	dnsServerUsers, gatewayUsers int
-	forwardUsers                 int
+	forwardUsers, groupUsers     int
+	egressUsers                  int
 
 	// dirty has the networks to build again; true includes their ports.
 	dirty           map[origin.Network]bool
 	coveredNetworks map[origin.Network]struct{}
+	// awaitingGroups has the networks without a guest whose port groups have not come.
+	awaitingGroups map[origin.Network]struct{}
 	// coverageChanged is set when other networks may be covered.
 	coverageChanged bool
 	// conditionsDirty is set when other rows may be wanted.
 	conditionsDirty bool
 	builtFlows      uint64
-	// renamed are names whose networks may have changed since the last snapshot.
-	renamed map[string]struct{}
+	renamed         map[string]struct{}
 
 	bad           problem.Registry
 	builtProblems map[origin.Network]problem.Set
 
-	// rebuildTimer calls update at notBefore, the earliest time of the next snapshot; nil if it is not running.
+	// rebuildTimer calls update at notBefore, the earliest time of the next snapshot.
 	rebuildTimer *time.Timer
 	notBefore    time.Time
-	// dueTimer calls update when the next grace ends or conditions are due; nil if it is not running.
+	// dueTimer calls update when the next grace ends or conditions are due.
 	dueTimer *time.Timer
-	clock    func() time.Time // of the grace and of interfaces: time.Now but in tests
+	clock    func() time.Time
 	closed   bool
 }
 
@@ -102,7 +99,8 @@ func newSource(cfg Config, sb, nb []endpoint.Endpoint, conf *tls.Config) *Source
 		config: cfg, clock: time.Now, local: cfg.Monitor == Local,
 		references: ovn.NewReferences(), readers: make(map[*Reader]struct{}),
 		dirty: make(map[origin.Network]bool), coveredNetworks: make(map[origin.Network]struct{}),
-		renamed: make(map[string]struct{}), bad: problem.NewRegistry(),
+		awaitingGroups: make(map[origin.Network]struct{}),
+		renamed:        make(map[string]struct{}), bad: problem.NewRegistry(),
 		coverageChanged: true, conditionsDirty: true,
 	}
 	s.log = &s.mu
@@ -142,16 +140,15 @@ func newSource(cfg Config, sb, nb []endpoint.Endpoint, conf *tls.Config) *Source
 	return s
 }
 
-// ReaderOf returns a Reader without databases, for tests of other packages. Its snapshot stays s. It has no
-// goroutines, and must not be closed.
+// ReaderOf returns a Reader of s without databases, for tests of other packages. It must not be closed.
 func ReaderOf(s *ovn.Snapshot) *Reader {
 	source := newSource(Config{}, nil, nil, nil)
 	source.snapshot.Store(s)
-	source.closed = true // no update
+	source.closed = true
 	return source.open("")
 }
 
-// firstConditions are the conditions of each table at the start: all rows, or no rows until setConditions.
+// firstConditions request all rows, or no rows until setConditions.
 func (s *Source) firstConditions() []ovsdb.Condition {
 	if s.local {
 		return []ovsdb.Condition{}
@@ -159,7 +156,7 @@ func (s *Source) firstConditions() []ovsdb.Condition {
 	return nil
 }
 
-// addDatabases creates the configured databases, before any client: the rows of one affect the other.
+// addDatabases must run before any client: the rows of one database affect the other.
 func (s *Source) addDatabases(southbound, northbound bool) {
 	if southbound {
 		s.sb = topology.NewSouthbound(s.firstConditions(), s.labelKeys)
@@ -190,8 +187,7 @@ func (s *Source) startGoroutines() {
 	}
 }
 
-// reconnectJitter bounds the delay before the first reconnect: a server that ends disconnects a client per
-// node.
+// reconnectJitter exists because a server that ends disconnects a client per node.
 const reconnectJitter = 2 * time.Second
 
 func jitterOf(endpoints []endpoint.Endpoint) time.Duration {
@@ -233,8 +229,8 @@ func (s *Source) stop() {
 // Snapshot returns the present snapshot, never nil.
 func (s *Source) Snapshot() *ovn.Snapshot { return s.snapshot.Load() }
 
-// Changed returns a channel that is closed when the snapshot is next replaced. Take it before the snapshot to
-// miss no change:
+// Changed returns a channel that is closed when the snapshot is replaced. Take it before the snapshot to miss
+// no change:
 //
 //	changed := s.Changed()
 //	use(s.Snapshot())
@@ -253,11 +249,10 @@ func (s *Source) Status() Status {
 	return all
 }
 
-// update changes the conditions if other rows are wanted, and replaces the snapshot if rows have changed. mu is
-// held.
+// update replaces the conditions and the snapshot if rows have changed. mu is held.
 //
-// The next snapshot is delayed by three times the duration of this one, 1 s at most, so that a flood of changes
-// costs a quarter of a processor.
+// The next snapshot is delayed by three times the duration of this one, 1 s at most, so that a flood of
+// changes costs a quarter of a processor.
 func (s *Source) update() {
 	if s.closed {
 		return

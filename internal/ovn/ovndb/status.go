@@ -8,23 +8,19 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// Status is the state of each configured database, Southbound first.
 type Status []DatabaseStatus
 
 type DatabaseStatus struct {
-	// Database is OVN_Southbound or OVN_Northbound.
 	Database string
-	// Synced is set while a connection has sent all rows.
-	Synced bool
+	Synced   bool
 	// Err is why the database is not Synced, nil until the first connection has failed.
 	Endpoint string
 	Err      error
 	// Since is when Synced last changed, or the Source was started.
 	Since time.Time
-	// Saved is when restored rows were saved, zero for other rows.
+	// Saved is when restored rows were saved, or zero.
 	Saved  time.Time
 	Counts ovsdb.Counts
-	// Server is what the last server reported about itself.
 	Server ovsdb.ServerState
 }
 

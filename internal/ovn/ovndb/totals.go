@@ -11,23 +11,19 @@ import (
 
 // Totals are the counters of all Sources with the same endpoints since the process started.
 type Totals struct {
-	// BadValues is the sum of Stats.BadValues.
 	BadValues uint64
-	// Databases are the sums of DatabaseStatus.Counts, by the name of the database.
 	Databases map[string]ovsdb.Counts
 }
 
 var totals totalsByEndpoints
 
-// totalsByEndpoints sums counters by Config.Endpoints. Ended Sources stay in the sums, so the sums never fall.
+// Ended Sources stay in the sums, so the sums never fall.
 type totalsByEndpoints struct {
-	mu      sync.Mutex // guards all; it is locked before Source.mu
+	mu      sync.Mutex // locked before Source.mu
 	running map[*Source]struct{}
-	// ended are the sums of ended Sources.
-	ended map[string]Totals
+	ended   map[string]Totals
 }
 
-// AllTotals returns the Totals by Config.Endpoints.
 func AllTotals() map[string]Totals { return totals.sum() }
 
 func (t *totalsByEndpoints) begin(s *Source) {

@@ -22,7 +22,6 @@ func (s *Source) markAllPorts() {
 	}
 }
 
-// isDirty reports whether a new snapshot may differ from the last.
 func (s *Source) isDirty() bool {
 	return len(s.dirty) > 0 || s.coverageChanged || len(s.components.Touched) > 0 || s.sb != nil && s.sb.Flows.Version() != s.builtFlows
 }
@@ -47,7 +46,7 @@ func (s *Source) setConditions(now time.Time) {
 			s.follows, s.nbConn.NarrowAt = s.sbConn.Latest.Gen, now // rows that Southbound gave up go here too
 		}
 	}
-	s.nbConn.ask(interest.Northbound(s.nb, switches, in), now)
+	s.nbConn.ask(interest.Northbound(s.nb, s.sb, switches, in), now)
 	if s.local {
 		s.dropUnasked()
 	}
@@ -60,7 +59,6 @@ func (s *Source) interestInputs() *interest.Inputs {
 	}
 }
 
-// dropUnasked forgets the coverage of switches that Northbound's conditions no longer request.
 func (s *Source) dropUnasked() {
 	for id := range s.nb.Switches.All() {
 		_, covered := s.coveredNetworks[origin.Network(id)]
@@ -71,7 +69,6 @@ func (s *Source) dropUnasked() {
 	}
 }
 
-// conditionsDue is when conditions are narrowed, zero for never.
 func (s *Source) conditionsDue() (due time.Time) {
 	for _, d := range s.databases {
 		due = binding.Earlier(due, d.NarrowAt)
@@ -82,7 +79,8 @@ func (s *Source) conditionsDue() (due time.Time) {
 func (s *Source) uses() interest.Uses {
 	return interest.Uses{
 		Local: s.local, Southbound: s.sb != nil, RouterScopes: s.components.IsUsed(), Gateways: s.gatewayUsers > 0,
-		RouterNames: s.labels.routerUsers > 0, DNSServers: s.dnsServerUsers > 0, Forwards: s.forwardUsers > 0,
+		RouterNames: s.labels.routerUsers > 0, GroupNames: s.groupUsers > 0, DNSServers: s.dnsServerUsers > 0, Forwards: s.forwardUsers > 0,
+		Egress: s.egressUsers > 0 && s.nb != nil,
 	}
 }
 
@@ -97,7 +95,6 @@ func (s *Source) coverage() interest.Coverage {
 	return c
 }
 
-// isSettled reports whether all rows that the local chassis wants have come.
 func (s *Source) isSettled() bool {
 	switch {
 	case s.sb != nil && !s.sb.ChassisKnown:
@@ -139,7 +136,7 @@ func (s *Source) takeChanges() {
 		for _, name := range c.Released {
 			s.grace.noteReleased(name)
 		}
-		if i == 0 { // the topology
+		if i == 0 {
 			for node := range c.Nodes {
 				s.components.Touch(node)
 			}
@@ -153,10 +150,10 @@ func (s *Source) takeChanges() {
 	}
 }
 
-// markChanged marks a network as dirty, unless only what no request uses has changed.
+// markChanged skips changes that no request uses.
 func (s *Source) markChanged(id origin.Network, p topology.Part) {
 	if p&topology.PartRow != 0 {
-		delete(s.coveredNetworks, id) // another row is another set of conditions
+		delete(s.coveredNetworks, id) // another row needs other conditions
 	}
 	withPorts := p&(topology.PartPorts|topology.PartRow) != 0 || p&topology.PartServers != 0 && s.dnsServerUsers > 0 ||
 		p&topology.PartRouters != 0 && (s.uses().Attachments() || s.forwardUsers > 0)

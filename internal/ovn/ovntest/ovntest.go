@@ -13,7 +13,6 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn"
 )
 
-// Snapshot returns a settled snapshot of networks by their ports.
 func Snapshot(networks ...ovn.PortsData) *ovn.Snapshot {
 	edit := new(ovn.Snapshot).Edit()
 	for _, d := range networks {
@@ -25,7 +24,7 @@ func Snapshot(networks ...ovn.PortsData) *ovn.Snapshot {
 	return s
 }
 
-// Port returns a local port with hardware addresses and addresses, with blanks between them.
+// Port returns a local port. addresses are hardware and IP addresses, separated by blanks.
 func Port(name string, key uint32, addresses string) ovn.PortData {
 	d := ovn.PortData{LogicalPort: &ovn.LogicalPort{Name: name, Key: key}, Local: true}
 	for _, word := range strings.Fields(addresses) {
@@ -38,7 +37,7 @@ func Port(name string, key uint32, addresses string) ovn.PortData {
 	return d
 }
 
-// NetworkA returns a network with guests p0, p1 and so on, whose tunnel keys begin with 1.
+// NetworkA has guests p0, p1 and so on, whose tunnel keys begin with 1.
 func NetworkA(guests int) ovn.PortsData {
 	d := ovn.PortsData{Network: origin.Network{0x11}, Switch: "a", Keys: []uint32{1}}
 	for i := range guests {
@@ -49,9 +48,8 @@ func NetworkA(guests int) ovn.PortsData {
 	return d
 }
 
-// External returns a snapshot of network 0x11…, switch red, with a localnet port ln of tunnel key 1 and with
-// external ports x1, x2 and so on that this chassis acts for, by their addresses. Names and keys are in
-// different orders.
+// External has network 0x11…, switch red, localnet port ln of tunnel key 1 and local external ports x1, x2
+// and so on, whose names and keys differ in order.
 func External(addresses ...string) *ovn.Snapshot {
 	id := origin.Network{0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x41, 0x11, 0x81, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11}
 	d := ovn.PortsData{Network: id, Switch: "red", Keys: []uint32{7}, Ports: []ovn.PortData{{LogicalPort: &ovn.LogicalPort{Name: "ln", Type: "localnet", Key: 1}, DatapathKey: 7}}}

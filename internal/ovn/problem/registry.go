@@ -14,10 +14,9 @@ import (
 
 const MaxFirst = 3
 
-// Summary is the present values that puntdns can't use, and skips.
 type Summary struct {
 	Count int
-	// First are the texts of the rows that were read first. Each names its row.
+	// First are the texts of the rows that were read first.
 	First []string
 }
 
@@ -27,8 +26,7 @@ func OfNetwork(id origin.Network) Row { return Row{Table: "network", ID: ovsdb.U
 type Registry struct {
 	present map[Row]badOfRow
 	added   uint64
-	// logged has the texts that were logged since the start. Count is the number of problems since the start,
-	// Last the latest text.
+	// logged, Count and Last are since the start.
 	logged map[string]struct{}
 	Count  uint64
 	Last   string
@@ -36,7 +34,7 @@ type Registry struct {
 
 type badOfRow struct {
 	*problemSet
-	number uint64 // in the order in which rows were added
+	number uint64
 }
 
 func NewRegistry() Registry {
@@ -47,7 +45,7 @@ func (b *Registry) OfNetwork(id origin.Network) Set {
 	return Set{b.present[OfNetwork(id)].problemSet}
 }
 
-// Set sets the problems of a row, nil for a deleted row. It returns log lines about fresh problems.
+// Set sets the problems of a row, nil for a deleted row. lines are about fresh problems.
 func (b *Registry) Set(row Row, p *Set) (lines []string) {
 	if p == nil || p.IsEmpty() {
 		delete(b.present, row)
@@ -85,8 +83,7 @@ func (b *Registry) add(text string) []string {
 	return lines
 }
 
-// Sum sums the present problems. Problems with the same text count once: networks may share a row, and both
-// databases have the values of a port.
+// Sum counts equal texts once: networks may share a row, and both databases have the values of a port.
 func (b *Registry) Sum() (sum Summary) {
 	hashes := make(map[uint64]struct{})
 	for _, of := range b.present {

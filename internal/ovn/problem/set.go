@@ -11,32 +11,30 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
-// Set is the unusable values of a row or network. It is part of the row and deleted with it. The zero Set is
-// empty.
+// Set is the unusable values of a row or network. It is part of the row. The zero Set is empty.
 type Set struct{ set *problemSet }
 
 // problemSet is immutable once its row is applied, except fresh and more.
 type problemSet struct {
 	of    map[place]reading
-	count int // of values, in all readings
-	// stored counts the texts of all readings, at most MaxReports.
+	count int
+	// stored counts the texts, at most MaxReports.
 	stored int
-	// fresh are texts about values that the previous reading of their place did not report, until takeFresh.
-	// more counts further values without a text.
+	// fresh are texts that the previous reading of their place did not report. more counts further values
+	// without a text.
 	fresh []string
 	more  int
 }
 
 type place struct{ column, key string }
 
-// reading is the problems of a place: the hashes of all texts, and the first texts.
 type reading struct {
 	texts  []string
 	hashes map[uint64]struct{}
 }
 
 const (
-	// maxTexts bounds the texts of a reading, as tenants can write any number of bad values.
+	// Tenants can write any number of bad values.
 	maxTexts = 3
 	// MaxReports bounds the logged texts since the start, and the fresh and stored texts of a row.
 	MaxReports = 1000
@@ -65,7 +63,6 @@ func (p *Set) edit(column string) *Editor {
 	return e
 }
 
-// Replace returns the Editor of a column, without the column's present problems.
 func (p *Set) Replace(column string) *Editor {
 	e := p.edit(column)
 	for at := range e.before {
@@ -76,13 +73,12 @@ func (p *Set) Replace(column string) *Editor {
 	return e
 }
 
-// Report returns a function that adds problems of a column. It removes the present ones. row is the UUID or the
-// name of the row, as an operator looks it up.
+// Report returns a function that replaces the problems of a column. row is how an operator finds the row.
 func (p *Set) Report(database, table string, row fmt.Stringer, column string) names.Report {
 	return p.Replace(column).report(database, table, row)
 }
 
-// Reports is Report for a column whose keys are read one by one: all of them, or those in a difference.
+// Reports is Report for a column whose keys are read one by one: all keys, or those of a difference.
 func (p *Set) Reports(database, table string, row fmt.Stringer, column string, diff bool) names.Reports {
 	edit := p.Replace
 	if diff {
@@ -92,7 +88,7 @@ func (p *Set) Reports(database, table string, row fmt.Stringer, column string, d
 	return names.Reports{Begin: e.Begin, Bad: e.report(database, table, row)}
 }
 
-// Texts returns the texts about a key of a column, nil for none. There may be more problems than texts.
+// Texts returns the texts about a key of a column. There may be more problems than texts.
 func (p *Set) Texts(column, key string) []string {
 	if p.set == nil {
 		return nil
@@ -100,11 +96,10 @@ func (p *Set) Texts(column, key string) []string {
 	return p.set.of[place{column, key}].texts
 }
 
-// Editor edits the problems of one column. The first change copies the problemSet, which the previous version
-// of the row shares.
+// Editor edits the problems of one column. Its first change copies the shared problemSet.
 type Editor struct {
 	*Set
-	before map[place]reading // of the previous version
+	before map[place]reading
 	copied bool
 	at     place
 }
@@ -128,7 +123,6 @@ func (e *Editor) drop(at place) {
 	delete(s.of, at)
 }
 
-// Begin removes the problems of a key. Add then adds problems of this key.
 func (e *Editor) Begin(key string) {
 	e.at.key = key
 	if e.set == nil {
@@ -169,11 +163,10 @@ func (e *Editor) report(database, table string, row fmt.Stringer) names.Report {
 	return ReportOf(database, table, row, e.Add)
 }
 
-// ReportOf returns a function that calls add with the text about a value of a row.
 func ReportOf(database, table string, row fmt.Stringer, add func(text string)) names.Report {
 	return func(where, value string, err error) {
 		of := ""
-		if value != "" { // else the name is wrong, or there is no value
+		if value != "" { // otherwise the name is wrong, or the value missing
 			of = fmt.Sprintf(": value %.80q", value)
 		}
 		add(fmt.Sprintf("%s: %s %s: %.80q%s skipped: %v", database, table, row, where, of, err))

@@ -15,8 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Write creates or replaces the file at path atomically, even if the machine crashes. Only its owner may read
-// it.
+// Write replaces the file at path atomically, even if the machine crashes. Only its owner may read it.
 func Write(path string, b []byte) error {
 	temporary, err := writeNew(filepath.Dir(path), filepath.Base(path)+".new", b)
 	if err != nil {
@@ -34,7 +33,7 @@ func Write(path string, b []byte) error {
 	return folder.Sync()
 }
 
-// Probe returns why a file can't be written in a folder, nil if it can.
+// Probe returns why a file can't be written in a folder, or nil.
 func Probe(folder string) error {
 	probe, err := writeNew(folder, ".probe", nil)
 	if err != nil {
@@ -43,8 +42,7 @@ func Probe(folder string) error {
 	return os.Remove(probe)
 }
 
-// CheckFolder returns why this user may not write a file in a folder, nil if nothing prevents it. Unlike Probe
-// it writes nothing, so it does not notice a full file system.
+// CheckFolder is Probe without a write, so it does not notice a full file system.
 func CheckFolder(folder string) error {
 	info, err := os.Stat(folder)
 	if err == nil && !info.IsDir() {
@@ -66,7 +64,6 @@ func CheckFolder(folder string) error {
 	return fmt.Errorf("%s: %w", folder, err)
 }
 
-// writeNew writes a file whose name begins with name, for its owner alone, and returns its path.
 func writeNew(folder, name string, b []byte) (path string, err error) {
 	f, err := os.CreateTemp(folder, name) // 0600
 	if err != nil {
@@ -88,8 +85,7 @@ var (
 	errMode   = errors.New("others may read or write it, expected mode 0600")
 )
 
-// Read reads the file at path. The error is os.ErrNotExist if it does not exist. Read refuses a file that another
-// user could have written.
+// Read returns os.ErrNotExist without a file, and refuses a file that another user could have written.
 func Read(path string) (*File, error) {
 	file, _, err := open(path)
 	if err != nil {
@@ -103,7 +99,6 @@ func Read(path string) (*File, error) {
 	return Decode(b)
 }
 
-// ReadHead is Read without the rows and the checksum.
 func ReadHead(path string) (*File, error) {
 	file, size, err := open(path)
 	if err != nil {
@@ -156,7 +151,7 @@ func check(info os.FileInfo) error {
 	return nil
 }
 
-// Sweep deletes files with a prefix that were not written for an hour: interrupted writes, and files of other
+// Sweep deletes files with a prefix that are older than an hour: interrupted writes, and files of other
 // configurations.
 func Sweep(folder, prefix string) {
 	entries, err := os.ReadDir(folder)
@@ -171,7 +166,6 @@ func Sweep(folder, prefix string) {
 	}
 }
 
-// Boot identifies the present boot of the machine.
 func Boot() (string, error) {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -180,7 +174,7 @@ func Boot() (string, error) {
 	return strings.TrimSpace(string(b)), nil
 }
 
-// Uptime is the time since the boot, including suspensions. This clock cannot be set.
+// Uptime includes suspensions. This clock cannot be set.
 func Uptime() (time.Duration, error) {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {

@@ -6,7 +6,6 @@
 //	JSON about the rows
 //	rows by database and table, encoded by ovsdb.Mirror
 //
-// Write is atomic. It writes the new file beside the old one, flushes it to the disk and renames it. Read accepts
-// only files that no other user can read or write. The package does not interpret rows. Expected decides when a
-// file is usable, and when to write.
+// Write is atomic. Read accepts only files that no other user can read or write. Expected decides when a file
+// is usable, and when to write.
 package saved

@@ -19,20 +19,17 @@ import (
 type File struct {
 	// Saved is when the rows were last in sync, by the wall clock.
 	Saved time.Time
-	// Boot is the boot of the machine. Uptime is the time from it to Saved, including suspensions.
-	Boot   string
-	Uptime time.Duration
-	// Config identifies the databases and the requests. Chassis is the local chassis.
+	// Boot identifies the machine's boot. Uptime is from the boot to Saved, including suspensions.
+	Boot            string
+	Uptime          time.Duration
 	Config, Chassis string
 	Databases       []Database
 }
 
 type Database struct {
-	Name string
-	// Columns are the columns of rows, by table, in their order.
-	Columns  map[string][]string
-	Position ovsdb.Position
-	// Conditions are the conditions that the rows reflect, nil for none.
+	Name       string
+	Columns    map[string][]string
+	Position   ovsdb.Position
 	Conditions json.RawMessage `json:",omitempty"`
 	// Rows are by table and UUID, for ovsdb.DecodeRow.
 	Rows map[string]map[ovsdb.UUID][]byte `json:"-"`
@@ -41,7 +38,6 @@ type Database struct {
 const (
 	magic   = "puntdns\x00"
 	version = 2
-	// headLen is the length of magic, version, the lengths of the two parts, and the checksum.
 	headLen = len(magic) + 4 + 8 + 8 + sha256.Size
 	MaxSize = 64 << 20
 )
@@ -55,7 +51,7 @@ var (
 	errTooLarge  = fmt.Errorf("it is larger than %d MiB", MaxSize>>20)
 )
 
-// Encode fails if the bytes of a file exceed MaxSize.
+// Encode fails if the file exceeds MaxSize.
 func Encode(f *File) ([]byte, error) {
 	about, err := json.Marshal(f)
 	if err != nil {
@@ -129,8 +125,8 @@ func decodeAbout(b []byte) (*File, error) {
 	return f, nil
 }
 
-// appendRows appends the rows of a database: the number of tables; for each the name, the number of rows, and
-// each row with its UUID and length. All numbers are varints.
+// appendRows appends the number of tables; for each the name, the number of rows, and each row with its UUID
+// and length. All numbers are varints.
 func appendRows(b []byte, tables map[string]map[ovsdb.UUID][]byte) []byte {
 	b = binary.AppendUvarint(b, uint64(len(tables)))
 	for _, name := range slices.Sorted(maps.Keys(tables)) {
@@ -146,7 +142,6 @@ func appendRows(b []byte, tables map[string]map[ovsdb.UUID][]byte) []byte {
 	return b
 }
 
-// reader reads the output of appendRows. An error sets bad, and ends the reading.
 type reader struct {
 	b   []byte
 	bad bool
@@ -177,8 +172,7 @@ func (r *reader) bytes() []byte {
 	return b
 }
 
-// rows reads the rows of a database with these columns. It decodes each row once, to find a bad row before any
-// is used.
+// rows decodes each row once, to find a bad row before any is used.
 func (r *reader) rows(columns map[string][]string) map[string]map[ovsdb.UUID][]byte {
 	tables := map[string]map[ovsdb.UUID][]byte{}
 	var row ovsdb.Row

@@ -12,19 +12,18 @@ import (
 
 const (
 	minInterval = 10 * time.Second
-	// writeShare bounds the time spent on writes to 1 in writeShare.
+	// Writes take at most 1/writeShare of the time.
 	writeShare = 20
 )
 
 type Expected struct {
 	Config, Boot string
-	// MaxAge bounds the time since File.Uptime.
-	MaxAge time.Duration
-	// Databases have the names and the columns. Their other fields are not compared.
+	MaxAge       time.Duration
+	// Only names and columns are compared.
 	Databases []Database
 }
 
-// Check returns why a file is unusable, nil if it is usable. uptime is the present Uptime.
+// Check returns why a file is unusable, or nil. uptime is the present Uptime.
 func (e *Expected) Check(f *File, uptime time.Duration) error {
 	switch age := uptime - f.Uptime; {
 	case f.Config != e.Config:
@@ -45,20 +44,20 @@ func (e *Expected) Check(f *File, uptime time.Duration) error {
 	return nil
 }
 
-// IsDue reports whether to write a file. uptime is the File.Uptime of its rows, written the Uptime of the last
-// write. changed is set if rows have changed since, last on shutdown.
+// IsDue reports whether to write a file. uptime is the File.Uptime of its rows, written the Uptime of the
+// last write. changed is set if rows have changed since, last on shutdown.
 //
-// A position that has moved without a change of rows is written after a quarter of MaxAge, and on shutdown. So
-// a killed process may leave a position that the servers have forgotten, and they send the next process all
-// rows. To save each position would cost each node a write every 10 s.
+// A position that has moved without a change of rows is written after a quarter of MaxAge, and on shutdown.
+// So a killed process may leave a position that the servers have forgotten; they then send all rows. Each
+// position would cost each node a write every 10 s.
 func (e *Expected) IsDue(uptime, written time.Duration, changed, last bool) bool {
 	return changed || uptime-written >= e.MaxAge/4 || last && uptime > written
 }
 
 func Interval(took time.Duration) time.Duration { return max(minInterval, writeShare*took) }
 
-// IsSuperseded reports whether the file at path has newer rows than f for the same purpose. The next process
-// runs beside this one for a while and may have written it.
+// IsSuperseded reports whether the file at path has newer rows than f: the next process runs beside this one
+// for a while.
 func IsSuperseded(f *File, path string) bool {
 	there, err := ReadHead(path)
 	return err == nil && there.Boot == f.Boot && there.Config == f.Config && there.Chassis == f.Chassis && there.Uptime > f.Uptime

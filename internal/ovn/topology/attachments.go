@@ -16,33 +16,28 @@ import (
 )
 
 // ownerExternal is the device_owner of a router's port on Neutron's external network (neutron-lib,
-// DEVICE_OWNER_ROUTER_GW). Guests of this network have another gateway.
+// DEVICE_OWNER_ROUTER_GW), whose guests have another gateway.
 const ownerExternal = ovn.OwnerNetwork + "router_gateway"
 
 // Attachment is a switch port that leads to a router, with the router's properties.
 type Attachment struct {
-	// RouterPort is the name of the router's port, "" if the switch port names none.
 	RouterPort string
 	external   bool
-	// Known is set if the row of the router's port has come, and leads back to the switch. The fields below are
+	// Known is set if the router port's row has come, and leads back to the switch. The fields below are
 	// empty otherwise.
-	Known bool
-	// networks are the addresses of the router's port, see parseNetworks.
-	networks []string
-	// Router is the row of Datapath_Binding or Logical_Router, zero if it is unknown.
+	Known      bool
+	networks   []string
 	Router     ovsdb.UUID
 	routerName string
-	// forward is the value of ovn.ForwardKey, in Northbound only.
-	forward string
+	forward    string
 }
 
 type attached interface {
-	// Attachments yields all attachments of a node of the graph, in any order.
 	Attachments(node ovsdb.UUID) iter.Seq[Attachment]
 }
 
-// AttachmentsOf returns the attachments by which guests of a node reach their routers: all except external
-// ones, and none for more than ovn.MaxGateways attachments.
+// AttachmentsOf returns the attachments by which guests reach their routers, without external ones. More than
+// ovn.MaxGateways count as none.
 func AttachmentsOf(db attached, node ovsdb.UUID) (all []Attachment) {
 	count := 0
 	for a := range db.Attachments(node) {
@@ -63,7 +58,6 @@ func AttachmentsOfNetwork(t View, id origin.Network) (all []Attachment) {
 	return all
 }
 
-// GatewaysOf returns the addresses of the routers, in any order.
 func GatewaysOf(attachments []Attachment) (all []netip.Addr) {
 	for _, a := range attachments {
 		all = append(all, parseNetworks(a.networks)...)
@@ -71,7 +65,7 @@ func GatewaysOf(attachments []Attachment) (all []netip.Addr) {
 	return all
 }
 
-// RouterNamesOf returns the names of the routers, sorted, separated by commas.
+// RouterNamesOf returns the names, sorted, separated by commas.
 func RouterNamesOf(attachments []Attachment) string {
 	var all []string
 	for _, a := range attachments {
@@ -83,7 +77,6 @@ func RouterNamesOf(attachments []Attachment) string {
 	return strings.Join(slices.Compact(all), ",")
 }
 
-// forwardersOf returns one attachment for each router with zones, in their order of precedence.
 func forwardersOf(attachments []Attachment) []Attachment {
 	all := slices.DeleteFunc(slices.Clone(attachments), func(a Attachment) bool { return a.forward == "" })
 	slices.SortFunc(all, func(a, b Attachment) int {
@@ -92,9 +85,8 @@ func forwardersOf(attachments []Attachment) []Attachment {
 	return slices.CompactFunc(all, func(a, b Attachment) bool { return a.Router == b.Router })
 }
 
-// parseNetworks parses Port_Binding.mac or Logical_Router_Port.networks of a router's port: addresses with
-// prefix lengths (northd/northd.c, ovn_port_update_sbrec). It skips other words; switch ports have no prefix
-// lengths.
+// parseNetworks parses the addresses with prefix lengths in Port_Binding.mac or Logical_Router_Port.networks
+// (northd/northd.c, ovn_port_update_sbrec). Switch ports have no prefix lengths.
 func parseNetworks(elements []string) (all []netip.Addr) {
 	for _, element := range elements {
 		for _, word := range names.Words(element) {

@@ -10,12 +10,11 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
-// PortBinding is a row of Port_Binding.
 type PortBinding struct {
 	PortRow
 	Datapath  ovsdb.UUID
 	Chassis   ovsdb.UUID
-	Requested ovsdb.UUID // requested_chassis: OVN is about to bind the port there
+	Requested ovsdb.UUID // OVN is about to bind the port there
 }
 
 func bindingColumns(labelKeys func() []string) []rows.Column[PortBinding] {
@@ -45,27 +44,32 @@ func bindingColumns(labelKeys func() []string) []rows.Column[PortBinding] {
 	return all
 }
 
-// Additional returns RareColumns.Additional.
 func (p *PortBinding) Additional() []ovsdb.UUID { return p.rare().Additional }
 
 // HasServiceTag reports whether the tags of a localnet port are service tags (IEEE 802.1ad).
 func (p *PortBinding) HasServiceTag() bool { return p.rare().etherType == "802.11ad" }
 
-// IsOn reports whether a chassis has the port: alone, or with other chassis while the port migrates
-// (ovn-sb(5), Port_Binding additional_chassis).
+// IsOn reports whether a chassis has the port, also with others during a migration (ovn-sb(5), Port_Binding
+// additional_chassis).
 func (p *PortBinding) IsOn(chassis ovsdb.UUID) bool {
 	return chassis != (ovsdb.UUID{}) && (p.Chassis == chassis || slices.Contains(p.Additional(), chassis))
 }
 
-// IsHere reports whether the local chassis has the port. puntdns serves a guest at both ends of a migration,
-// because each switch punts only the queries from its own port.
+// IsHere reports whether the local chassis has the port. Both ends of a migration serve a guest, because each
+// switch punts only the queries from its own port.
 func (s *Southbound) IsHere(p *PortBinding) bool { return p.IsOn(s.Self) }
+
+// IsArriving reports whether a port is on its way to the local chassis by live migration: until the management system ends the
+// migration, another chassis has the port, and this one has it in addition (ovn-nb(5), Logical_Switch_Port
+// options:requested-chassis).
+func (s *Southbound) IsArriving(p *PortBinding) bool { return s.IsHere(p) && p.Chassis != s.Self }
 
 func (s *Southbound) portChanged(id ovsdb.UUID, old, next *PortBinding) {
 	s.Changes.Interest = s.Changes.Interest || (s.isOfInterest(old) || s.isOfInterest(next)) && !old.interestsAs(next)
 	if old != nil {
 		s.PortNamed.Remove(old.Name, old)
 		s.PortsOf.Remove(old.Datapath, id)
+		s.PortGroups.forget(old.Name)
 		s.unlinkPort(id, old)
 		s.markPort(old)
 		if next != nil && s.IsHere(old) && !s.IsHere(next) && next.Requested == s.Self {
@@ -80,20 +84,23 @@ func (s *Southbound) portChanged(id ovsdb.UUID, old, next *PortBinding) {
 	}
 }
 
-// markPort notes that the network of a port has changed.
 func (s *Southbound) markPort(p *PortBinding) {
 	s.markDatapath(p.Datapath, PartPorts)
 	s.markRouterPort(p)
 }
 
-// isOfInterest reports whether conditions depend on a port, which may be nil. They depend on guests of the local
-// chassis, on ports that conditions name, on ports that join networks, and on localnet ports.
+func (s *Southbound) markPortNamed(name string) {
+	if p := s.PortNamed[name]; p != nil {
+		s.markDatapath(p.Datapath, PartPorts)
+	}
+}
+
+// isOfInterest reports whether conditions depend on a port, which may be nil.
 func (s *Southbound) isOfInterest(p *PortBinding) bool {
 	return p != nil && (s.IsHere(p) || p.joins() || p.Type == ovn.TypeLocalnet || s.IsReadByName(p.Name))
 }
 
-// interestsAs reports whether conditions depend on p in the same way as on another version of the row. Both may
-// be nil.
+// interestsAs reports whether conditions depend on both versions in the same way. Both may be nil.
 func (p *PortBinding) interestsAs(other *PortBinding) bool {
 	return p != nil && other != nil && p.Name == other.Name && p.PortType() == other.PortType() && p.Type == other.Type && p.rare().owner == other.rare().owner &&
 		p.Datapath == other.Datapath && p.Chassis == other.Chassis && slices.Equal(p.Additional(), other.Additional()) && p.Peer() == other.Peer()

@@ -7,7 +7,6 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
-// Chassis is a row of Chassis.
 type Chassis struct {
 	Name string
 }
@@ -26,14 +25,12 @@ func (s *Southbound) chassisChanged(id ovsdb.UUID, old, next *Chassis) {
 	s.resolveChassis()
 }
 
-// SetChassis sets the name of the local chassis, "" for none.
 func (s *Southbound) SetChassis(name string) {
 	s.selfName, s.ChassisKnown = name, false
 	s.resolveChassis()
 }
 
-// resolveChassis finds the row of the local chassis by name. While the row is replaced there may be two; the
-// lower UUID counts.
+// While the row of the local chassis is replaced there may be two; the lower UUID counts.
 func (s *Southbound) resolveChassis() {
 	var self ovsdb.UUID
 	if s.selfName != "" {

@@ -16,32 +16,29 @@ type Contents struct {
 	DNSCount DNSCount
 }
 
-// Changes is what has changed in a database since Take. The callbacks of its tables record all changes, used or
-// not. Source.mu guards it.
+// Changes is what has changed in a database since Take, used or not. Source.mu guards it.
 type Changes struct {
 	Networks map[origin.Network]Part
-	// Names are of networks that may have changed. Nodes of the graph may have other links.
+	// Names are of networks that may have changed. Nodes may have other links.
 	Names map[string]struct{}
 	Nodes map[ovsdb.UUID]struct{}
-	// Released are ports that were unbound here, though they are requested here.
+	// Released are ports unbound here, though requested here.
 	Released []string
-	// Problems are the problems of changed rows, nil for none. BadRows are these rows in the order of the
-	// changes.
+	// Problems are of changed rows, nil for none. BadRows has the order of the changes.
 	Problems map[problem.Row]*problem.Set
 	BadRows  []problem.Row
-	// Interest is set if other rows may be wanted, Chassis if the row of the local chassis has changed.
+	// Interest is set if other rows may be wanted, Chassis if the local chassis' row has changed.
 	Interest, Chassis bool
 }
 
-// Part is a set of changed parts of a network.
 type Part uint8
 
 const (
 	PartNames   Part = 1 << iota
 	PartPorts        // and names
-	PartRow          // another row has the network; includes all parts
+	PartRow          // another row has the network; all parts
 	PartRouters      // addresses, names and zones of its routers
-	PartServers      // the DNS servers of its ports
+	PartServers
 )
 
 func (c *Changes) network(id origin.Network, p Part) {
@@ -81,19 +78,16 @@ func (c *Changes) Take() Changes {
 	return all
 }
 
-// Names of the databases in their schemas.
 const (
 	SouthboundName = "OVN_Southbound"
 	NorthboundName = "OVN_Northbound"
 )
 
-// Columns of table DNS with records.
 const (
 	columnRecords = "records"
 	columnIDs     = "external_ids"
 )
 
-// withProblems wraps a row callback, so that the problems of the row are added to the Changes.
 func withProblems[R any, P interface {
 	*R
 	Problems() *problem.Set

@@ -16,7 +16,6 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
-// Tables of ovn-sb(5) that lead from a flow of the DNS stage to the rate of its meter.
 const (
 	TableGroup = "Logical_DP_Group"
 	TableMeter = "Meter"
@@ -25,16 +24,14 @@ const (
 
 // copp is the meters of the DNS stage. Only rows that flows of the stage refer to are read.
 type copp struct {
-	problem.Set // of meters
-	Groups      *rows.Table[datapathGroup]
-	Meters      *rows.Table[Meter]
-	Bands       *rows.Table[meterBand]
-	limits      map[ovsdb.UUID]ovn.Meter
-	// versions are the versions of the tables that limits were made from.
+	problem.Set
+	Groups   *rows.Table[datapathGroup]
+	Meters   *rows.Table[Meter]
+	Bands    *rows.Table[meterBand]
+	limits   map[ovsdb.UUID]ovn.Meter
 	versions [4]uint64
 }
 
-// datapathGroup is a row of Logical_DP_Group.
 type datapathGroup struct {
 	datapaths []ovsdb.UUID
 }
@@ -44,7 +41,6 @@ type Meter struct {
 	Bands      []ovsdb.UUID
 }
 
-// meterBand is a row of Meter_Band.
 type meterBand struct {
 	rate  int64 // in the unit of the meter
 	burst int64
@@ -52,7 +48,7 @@ type meterBand struct {
 
 func newCoPP(s *Southbound) copp {
 	none := []ovsdb.Condition{}
-	// The tables came with OVN 20.12.
+	// OVN has the tables from 20.12 on.
 	return copp{
 		Groups: rows.NewTable(TableGroup, none, func(ovsdb.UUID, *datapathGroup, *datapathGroup) {},
 			rows.UUIDs("datapaths", func(g *datapathGroup) *[]ovsdb.UUID { return &g.datapaths })).Optional(),
@@ -66,10 +62,9 @@ func newCoPP(s *Southbound) copp {
 	}
 }
 
-// IsMetered reports whether a meter limits the DNS packets of guests in the flow.
 func (f *Flow) IsMetered() bool { return f.Ingress && f.Meter != "" }
 
-// UpdateCoPP reads the meters. Call it once all wanted rows have come.
+// UpdateCoPP must run once all wanted rows have come.
 func (s *Southbound) UpdateCoPP() {
 	versions := [4]uint64{s.Flows.Version(), s.CoPP.Groups.Version(), s.CoPP.Meters.Version(), s.CoPP.Bands.Version()}
 	if versions == s.CoPP.versions {
@@ -87,8 +82,7 @@ func (s *Southbound) UpdateCoPP() {
 	}
 }
 
-// readCoPP returns the meters of datapaths. While northd replaces a flow a datapath may have two meters; the
-// stricter one counts.
+// While northd replaces a flow a datapath may have two meters; the stricter meter counts.
 func (s *Southbound) readCoPP() map[ovsdb.UUID]ovn.Meter {
 	bad := s.CoPP.Replace("unit")
 	byName := make(map[string]ovn.Meter, s.CoPP.Meters.Len())
@@ -121,11 +115,10 @@ func (s *Southbound) readCoPP() map[ovsdb.UUID]ovn.Meter {
 			}
 		}
 	}
-	delete(limits, ovsdb.UUID{}) // flows of groups have no datapath
+	delete(limits, ovsdb.UUID{})
 	return limits
 }
 
-// readMeter returns the strictest band of a meter, if any.
 func (s *Southbound) readMeter(id ovsdb.UUID, m *Meter, bad *problem.Editor) (limit ovn.Meter, ok bool) {
 	if m.unit != "pktps" {
 		bad.Begin(id.String())
@@ -137,7 +130,6 @@ func (s *Southbound) readMeter(id ovsdb.UUID, m *Meter, bad *problem.Editor) (li
 		if b == nil || b.rate < 1 {
 			continue
 		}
-		// The schema bounds both to 32 bits.
 		band := ovn.Meter{Rate: uint32(min(b.rate, math.MaxUint32)), Burst: uint32(max(0, min(b.burst, math.MaxUint32)))}
 		if !ok || compareMeters(band, limit) < 0 {
 			limit, ok = band, true
@@ -150,7 +142,6 @@ func compareMeters(a, b ovn.Meter) int {
 	return cmp.Or(cmp.Compare(a.Rate, b.Rate), cmp.Compare(a.Burst, b.Burst))
 }
 
-// MeterOf returns the meter of a network, zero without one.
 func (s *Southbound) MeterOf(id origin.Network) ovn.Meter {
 	for _, dp := range slices.SortedFunc(maps.Keys(s.Networks[id]), ovsdb.UUID.Compare) {
 		if m, ok := s.CoPP.limits[dp]; ok {

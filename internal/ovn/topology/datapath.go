@@ -11,12 +11,12 @@ import (
 // Datapath is a row of Datapath_Binding: a logical switch or router.
 type Datapath struct {
 	ID      ovsdb.UUID
-	Key     uint32         // tunnel key
-	Name    string         // external_ids:name: the name of the switch or router
+	Key     uint32
+	Name    string
 	Legacy  string         // external_ids:logical-switch, before OVN 25.09
 	nbUUID  ovsdb.UUID     // the Northbound row, from OVN 25.09 on
-	kind    string         // the type of the nbUUID row: "logical-switch" or "logical-router"
-	Network origin.Network // the logical switch, zero for a router; derived from Legacy, nbUUID and kind
+	kind    string         // "logical-switch" or "logical-router"
+	Network origin.Network // the logical switch, zero for a router
 }
 
 func datapathColumns() []rows.Column[Datapath] {
@@ -30,7 +30,6 @@ func datapathColumns() []rows.Column[Datapath] {
 	}
 }
 
-// logicalSwitch returns the Logical_Switch of a datapath, zero for a router.
 func (d *Datapath) logicalSwitch() origin.Network {
 	if d.kind == "logical-switch" && d.nbUUID != (ovsdb.UUID{}) {
 		return origin.Network(d.nbUUID)
@@ -63,8 +62,7 @@ func (s *Southbound) datapathChanged(id ovsdb.UUID, old, next *Datapath) {
 	}
 }
 
-// markDatapath notes that parts of the network of a datapath have changed. It ignores a datapath that has not been
-// read yet: datapathChanged notes the network later.
+// datapathChanged later notes the network of a datapath that has not been read yet.
 func (s *Southbound) markDatapath(id ovsdb.UUID, p Part) {
 	if d := s.Datapaths.Get(id); d != nil && !d.Network.IsZero() {
 		s.Changes.network(d.Network, p)

@@ -14,14 +14,12 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
-// DHCPOptions is a row of DHCP_Options.
 type DHCPOptions struct {
 	problem.Set
-	Raw, RawServers string // options:domain_name and options:dns_server, unparsed
-	Domain          string // canonical, "" for none
-	// Router and Routes are options:router and options:classless_static_route, unparsed.
-	Router, Routes string
-	CIDR           string
+	Raw, RawServers string // options:domain_name and dns_server
+	Domain          string // canonical, or ""
+	Router, Routes  string
+	CIDR            string
 }
 
 // DHCPRows are the DHCP_Options rows of a port, zero for none.
@@ -62,8 +60,7 @@ func (n *Northbound) dhcpChanged(id ovsdb.UUID, old, next *DHCPOptions) {
 	}
 }
 
-// DNSServers returns the DNS servers of DHCP options. A row counts for its own family only, as OVN's DHCP sends
-// no others. They are parsed on request, so bad values are reported only if DNS servers are requested.
+// DNSServers returns the DNS servers of DHCP options. A row counts for its own family only, as in OVN's DHCP.
 func (n *Northbound) DNSServers(of DHCPRows, bad func(text string)) (all []netip.Addr) {
 	add := func(row ovsdb.UUID, isFamily func(netip.Addr) bool) {
 		d := n.DHCP.Get(row)
@@ -81,13 +78,12 @@ func (n *Northbound) DNSServers(of DHCPRows, bad func(text string)) (all []netip
 	return all
 }
 
-// maxDNSServers bounds the DNS servers of a row. Resolvers query the first three (resolv.conf(5), MAXNS), and
-// each server costs flows for each guest.
+// maxDNSServers bounds a row. Resolvers query the first three (resolv.conf(5), MAXNS), and each server costs
+// flows for each guest.
 const maxDNSServers = 16
 
-// parseDNSServers parses options:dns_server of a DHCP_Options row. It is a constant of OVN: one address, or
-// several in braces, separated by commas or blanks (ovn-nb(5); OVN's lib/expr.c, parse_constant_set). It
-// reports and skips addresses that no guest can query.
+// parseDNSServers parses a constant of OVN: one address, or several in braces (ovn-nb(5); OVN's lib/expr.c,
+// parse_constant_set). It skips addresses that no guest can query.
 func parseDNSServers(value string, bad names.Report) (all []netip.Addr) {
 	list := strings.TrimSpace(value)
 	if inner, ok := strings.CutPrefix(list, "{"); ok {

@@ -10,27 +10,25 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
-// DNSRow is what both databases have in a row of table DNS.
 type DNSRow struct {
 	problem.Set
 	// ID is the UUID of the Northbound row, which operators edit.
 	ID ovsdb.UUID
-	// Table has the addresses, nil in Northbound if Southbound is read.
+	// Table is nil in Northbound if Southbound is read.
 	Table *names.Table
-	owned string // options:ovn-owned, unparsed, from OVN 24.03 on
+	owned string // from OVN 24.03 on
 }
 
-// southboundDNS is a row of Southbound's table DNS. ovn-northd makes it from one Northbound row (northd/northd.c,
-// sync_dns_entries), without external_ids of that row. So records other than addresses are read from Northbound.
+// ovn-northd makes a southboundDNS row from one Northbound row (northd/northd.c, sync_dns_entries), without
+// external_ids. So Northbound has the records other than addresses.
 type southboundDNS struct {
 	DNSRow
 	datapaths []ovsdb.UUID
-	// origin is external_ids:dns_id, the UUID of the Northbound row. From OVN 24.09.2 on there is no dns_id,
-	// and both rows have the same UUID.
+	// origin is external_ids:dns_id, the UUID of the Northbound row. From OVN 24.09.2 on both rows have the
+	// same UUID.
 	origin string
 }
 
-// northboundID returns the UUID of the Northbound row of the Southbound row id.
 func (r *southboundDNS) northboundID(id ovsdb.UUID) ovsdb.UUID {
 	if of, err := ovsdb.ParseUUID(r.origin); err == nil {
 		return of
@@ -40,7 +38,6 @@ func (r *southboundDNS) northboundID(id ovsdb.UUID) ovsdb.UUID {
 
 type NorthboundDNS struct {
 	DNSRow
-	// RRs has the records of other types in external_ids, nil for none.
 	RRs *names.RRTable
 }
 
@@ -59,7 +56,7 @@ func southboundDNSColumns() []rows.Column[southboundDNS] {
 	}
 }
 
-// northboundDNSColumns returns the columns of Northbound. withAddresses is set if Southbound is not read.
+// withAddresses is set if Southbound is not read.
 func northboundDNSColumns(withAddresses bool) (all []rows.Column[NorthboundDNS]) {
 	row := func(r *NorthboundDNS) *DNSRow { return &r.DNSRow }
 	if withAddresses {
@@ -76,7 +73,6 @@ func northboundDNSColumns(withAddresses bool) (all []rows.Column[NorthboundDNS])
 	}), ownedColumn(row, func(r *NorthboundDNS, owned bool) { r.RRs = r.RRs.WithOwned(owned) }))
 }
 
-// addressColumn is the column with names and addresses. northboundID returns the UUID of the Northbound row.
 func addressColumn[R any](of func(*R) *DNSRow, northboundID func(*R, ovsdb.UUID) ovsdb.UUID) rows.Column[R] {
 	return rows.Custom("records", func(id ovsdb.UUID, record *R, row *ovsdb.Row, col int) bool {
 		r := of(record)
@@ -94,8 +90,7 @@ func addressColumn[R any](of func(*R) *DNSRow, northboundID func(*R, ovsdb.UUID)
 	})
 }
 
-// ownedColumn is options:ovn-owned. It must follow the columns with records, as it sets owned in their tables.
-// also sets it in others.
+// ownedColumn must follow the columns with records, as it sets owned in their tables.
 func ownedColumn[R any](of func(*R) *DNSRow, also func(r *R, owned bool)) rows.Column[R] {
 	return rows.Key("options", "ovn-owned", func(r *R) *string { return &of(r).owned }).Optional().Then(func(_ ovsdb.UUID, record *R) {
 		r := of(record)
@@ -118,10 +113,9 @@ func recordsOf(row *ovsdb.Row, col int) names.Records {
 	}}
 }
 
-// DNSCount counts DNS rows and their records, for Stats. A row counts in the one database whose Table is read.
+// DNSCount counts a row in the one database whose Table is read.
 type DNSCount struct{ Rows, Records int }
 
-// add counts n rows with the records of one; n may be negative.
 func (c *DNSCount) add(n int, table *names.Table, rrs *names.RRTable) {
 	c.Records += n * rrs.Len()
 	if table != nil {
@@ -161,7 +155,7 @@ func (n *Northbound) dnsChanged(id ovsdb.UUID, old, next *NorthboundDNS) {
 	}
 }
 
-// RRRows returns the DNS rows of a switch with RRs, in the order of their UUIDs.
+// RRRows returns the DNS rows of a switch with RRs, in UUID order.
 func (n *Northbound) RRRows(id origin.Network) (all []*NorthboundDNS) {
 	s := n.Switches.Get(ovsdb.UUID(id))
 	if s == nil {

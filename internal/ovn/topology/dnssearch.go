@@ -12,15 +12,14 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
-// DNSSearch finds the rows of Northbound's table DNS that have a name. Its tables are filled once, from the whole
-// database: no condition of OVSDB selects the rows with a key, or the rows to which no switch refers.
+// DNSSearch finds the Northbound DNS rows with a name. It reads whole tables: no condition of OVSDB selects
+// rows by key, or rows without a switch.
 type DNSSearch struct {
 	Tables   rows.Tables
 	dns      *rows.Table[searchedDNS]
 	switches *rows.Table[searchedSwitch]
 }
 
-// searchedDNS says which columns of a row have the name.
 type searchedDNS struct{ records, ids bool }
 
 type searchedSwitch struct {
@@ -28,7 +27,6 @@ type searchedSwitch struct {
 	dnsRows []ovsdb.UUID
 }
 
-// NewDNSSearch returns a search for a canonical name.
 func NewDNSSearch(name string) *DNSSearch {
 	hasKey := func(nameOf func(key string) string) func(row *ovsdb.Row, col int) bool {
 		return func(row *ovsdb.Row, col int) bool {
@@ -60,7 +58,6 @@ func NewDNSSearch(name string) *DNSSearch {
 	return s
 }
 
-// Found returns the rows, in the order of their UUIDs.
 func (s *DNSSearch) Found() (all []ovn.FoundRow) {
 	for id, r := range s.dns.All() {
 		if !r.records && !r.ids {

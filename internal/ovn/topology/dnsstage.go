@@ -13,15 +13,18 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
-// StageName is the stage of OVN's own DNS in the ingress pipeline.
-const StageName = "ls_in_dns_lookup"
+// StatefulStage is the last stage before connection tracking, load balancers and ACLs.
+const (
+	StageName     = "ls_in_dns_lookup"
+	StatefulStage = "ls_in_pre_stateful"
+)
 
-// Flow is a row of Logical_Flow in the DNS stage.
+// Flow is a row of Logical_Flow in one of the stages.
 type Flow struct {
 	Ingress bool
-	table   int    // Logical_Flow.table_id
-	Meter   string // of control plane protection, "" for none
-	stage   string // external_ids:stage-name, for the conditions
+	table   int
+	Meter   string
+	stage   string
 	// A flow has either a datapath or a group of datapaths.
 	datapath, Group ovsdb.UUID
 }
@@ -45,8 +48,7 @@ func (s *Southbound) flowChanged(ovsdb.UUID, *Flow, *Flow) {
 	s.Changes.Interest = true
 }
 
-// DNSStage returns the table with most flows of the stage. All flows have the same table, except while northd
-// moves the stage.
+// DNSStage returns the table with most flows: while northd moves the stage, it has several tables.
 func (s *Southbound) DNSStage() ovn.Stage {
 	if v := s.Flows.Version(); v != s.stageVersion {
 		s.stage, s.stageVersion = s.findStage(), v
@@ -55,18 +57,31 @@ func (s *Southbound) DNSStage() ovn.Stage {
 }
 
 func (s *Southbound) findStage() ovn.Stage {
-	cookies := make(map[int][]uint32)
+	cookies, stateful := make(map[int][]uint32), map[int]int{}
 	for id, f := range s.Flows.All() {
-		if f.Ingress {
+		if f.Ingress && f.stage == StatefulStage {
+			stateful[f.table]++
+		} else if f.Ingress {
 			cookies[f.table] = append(cookies[f.table], binary.BigEndian.Uint32(id[:4]))
 		}
 	}
+	of := ovn.Stage{Stateful: mostOften(stateful)}
 	if len(cookies) == 0 {
-		return ovn.Stage{}
+		return of
 	}
 	best := slices.MaxFunc(slices.Collect(maps.Keys(cookies)), func(a, b int) int {
 		return cmp.Or(cmp.Compare(len(cookies[a]), len(cookies[b])), cmp.Compare(b, a))
 	})
 	slices.Sort(cookies[best])
-	return ovn.Stage{Table: best, Cookies: slices.Compact(cookies[best])}
+	of.Table, of.Cookies = best, slices.Compact(cookies[best])
+	return of
+}
+
+func mostOften(count map[int]int) (table int) {
+	for t, n := range count {
+		if best := count[table]; n > best || n == best && t < table {
+			table = t
+		}
+	}
+	return table
 }

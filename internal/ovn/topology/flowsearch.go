@@ -13,13 +13,11 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// firstIngressTable is the OpenFlow table of the first stage of the ingress pipeline (OVN's lib/lflow.h,
-// OFTABLE_LOG_INGRESS_PIPELINE).
+// firstIngressTable is OFTABLE_LOG_INGRESS_PIPELINE of OVN's lib/lflow.h.
 const firstIngressTable = 8
 
-// FlowQueries returns the queries that find the row of a flow: among the rows of its switch, and among the rows
-// of groups of datapaths. No condition of OVSDB selects by the first bits of a UUID. There are none for a network
-// that is not read.
+// FlowQueries returns the queries for the rows of a flow's switch and of datapath groups: no condition of
+// OVSDB selects by the first bits of a UUID.
 func (s *Southbound) FlowQueries(k ovn.FlowKey) (queries []ovsdb.Query) {
 	of := func(datapaths ...ovsdb.UUID) ovsdb.Query {
 		return ovsdb.Query{
@@ -42,12 +40,12 @@ func (s *Southbound) FlowQueries(k ovn.FlowKey) (queries []ovsdb.Query) {
 	return append(queries, of())
 }
 
-// ParseFlow returns the row with a cookie in the results of [Southbound.FlowQueries]. found is false if there is
-// none: ovn-northd has replaced the row meanwhile.
+// ParseFlow finds a cookie in the results of [Southbound.FlowQueries]. found is false if ovn-northd has
+// replaced the row meanwhile.
 func ParseFlow(results []json.RawMessage, cookie uint32) (f ovn.LogicalFlow, found bool, err error) {
 	for _, text := range results {
 		var all []struct {
-			UUID           [2]string       `json:"_uuid"` // "uuid" and the UUID
+			UUID           [2]string       `json:"_uuid"`
 			IDs            ovsdb.StringMap `json:"external_ids"`
 			Match, Actions string
 		}

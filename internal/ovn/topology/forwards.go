@@ -10,7 +10,6 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// ForwardRows returns the rows with zones of a network.
 func (n *Northbound) ForwardRows(id origin.Network) (all []ovn.ForwardRow) {
 	s := n.Switches.Get(ovsdb.UUID(id))
 	if s == nil {

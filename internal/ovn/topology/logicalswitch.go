@@ -10,14 +10,14 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
-// LogicalSwitch is a row of Logical_Switch.
 type LogicalSwitch struct {
 	problem.Set
 	Name           string
-	config, ids    string // dns_domain of other_config and of external_ids, unparsed
-	domain         string // canonical, from the first readable one of the two; "" for none
+	config, ids    string // dns_domain of other_config and external_ids
+	domain         string // the first readable one of the two
 	Ports, DNSRows []ovsdb.UUID
 	forward        string // ovn.ForwardKey of external_ids
+	egress         egress
 }
 
 func switchColumns() []rows.Column[LogicalSwitch] {
@@ -33,6 +33,9 @@ func switchColumns() []rows.Column[LogicalSwitch] {
 		rows.Key("other_config", "dns_domain", func(s *LogicalSwitch) *string { return &s.config }).Then(parse),
 		rows.Key("external_ids", "dns_domain", func(s *LogicalSwitch) *string { return &s.ids }).Then(parse),
 		rows.Key("external_ids", ovn.ForwardKey, func(s *LogicalSwitch) *string { return &s.forward }),
+		rows.Key(columnIDs, ovn.EgressKey, func(s *LogicalSwitch) *string { return &s.egress.text }).Then(func(id ovsdb.UUID, s *LogicalSwitch) {
+			s.egress.parse(s.Report(NorthboundName, TableSwitch, id, columnEgress))
+		}),
 		rows.UUIDs("dns_records", func(s *LogicalSwitch) *[]ovsdb.UUID { return &s.DNSRows }),
 	}
 }

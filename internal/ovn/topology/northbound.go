@@ -8,8 +8,8 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
-// Tables of ovn-nb(5), without DNS. Tables of routers are read completely with Northbound alone, otherwise for
-// Requests.Forwards.
+// Tables of ovn-nb(5), without DNS. Tables of routers are read completely with Northbound alone, otherwise
+// for Requests.Forwards.
 const (
 	TableSwitch     = "Logical_Switch"
 	TableSwitchPort = "Logical_Switch_Port"
@@ -27,21 +27,23 @@ type Northbound struct {
 	DNS         *rows.Table[NorthboundDNS]
 	Routers     *rows.Table[Router]
 	RouterPorts *rows.Table[RouterPort]
+	// PortGroups has rows for the names of groups, if Southbound is not read, and for egress policies.
+	PortGroups *portGroups[ovsdb.UUID]
 
 	named     rows.Index[string, LogicalSwitch]
 	PortNamed rows.Names[SwitchPort]
-	SwitchOf  rows.Owners // of a port
+	SwitchOf  rows.Owners
 	// dhcpOf has the ports of a DHCP_Options row, dnsOf the switches of a DNS row.
 	dhcpOf rows.Index[ovsdb.UUID, SwitchPort]
 	dnsOf  rows.Index[ovsdb.UUID, LogicalSwitch]
 
 	RouterPortNamed rows.Names[RouterPort]
-	routerOf        rows.Owners // of a port
+	routerOf        rows.Owners
 	attached        rows.Index[string, SwitchPort]
 }
 
-// NewNorthbound returns the tables of Northbound. where are the first conditions of most tables, labelKeys the
-// requested keys of external_ids. alone is set if Southbound is not read.
+// NewNorthbound returns the tables. where are the first conditions of most tables. alone is set if Southbound
+// is not read.
 func NewNorthbound(where []ovsdb.Condition, labelKeys func() []string, alone bool) *Northbound {
 	n := &Northbound{
 		named: make(rows.Index[string, LogicalSwitch]), PortNamed: make(rows.Names[SwitchPort]), SwitchOf: make(rows.Owners),
@@ -52,7 +54,7 @@ func NewNorthbound(where []ovsdb.Condition, labelKeys func() []string, alone boo
 	}
 	var routersWhere []ovsdb.Condition
 	if !alone {
-		routersWhere = []ovsdb.Condition{}         // none until interest.Northbound requests some
+		routersWhere = []ovsdb.Condition{}         // until interest.Northbound requests some
 		labelKeys = func() []string { return nil } // Port_Binding has them
 	}
 	n.Switches = rows.NewTable(TableSwitch, where, withProblems(&n.Changes, NorthboundName, TableSwitch, n.switchChanged), switchColumns()...)
@@ -61,19 +63,17 @@ func NewNorthbound(where []ovsdb.Condition, labelKeys func() []string, alone boo
 	n.DNS = rows.NewTable(TableDNS, where, withProblems(&n.Changes, NorthboundName, TableDNS, n.dnsChanged), northboundDNSColumns(alone)...)
 	n.Routers = rows.NewTable(TableRouter, routersWhere, n.routerChanged, routerColumns()...)
 	n.RouterPorts = rows.NewTable(TableRouterPort, routersWhere, n.routerPortChanged, routerPortColumns()...)
-	n.Tables = rows.Tables{n.Ports, n.DHCP, n.DNS, n.Switches, n.RouterPorts, n.Routers}
+	n.PortGroups = newNorthboundGroups(n)
+	n.Tables = rows.Tables{n.Ports, n.DHCP, n.DNS, n.Switches, n.RouterPorts, n.Routers, n.PortGroups}
 	return n
 }
 
-// Domain returns the domain of a switch, "" for none.
 func (n *Northbound) Domain(id origin.Network) string {
 	if s := n.Switches.Get(ovsdb.UUID(id)); s != nil {
 		return s.domain
 	}
 	return ""
 }
-
-// The methods of View follow, for Northbound alone.
 
 func (n *Northbound) NetworkIDs(yield func(origin.Network) bool) {
 	for id := range n.Switches.All() {

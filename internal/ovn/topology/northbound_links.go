@@ -11,8 +11,6 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// The methods of Graph follow.
-
 func (n *Northbound) Nodes(yield func(ovsdb.UUID) bool) {
 	for id := range n.Switches.All() {
 		if !yield(id) {
@@ -56,7 +54,6 @@ func (n *Northbound) linksOf(node ovsdb.UUID) iter.Seq[link] {
 	}
 }
 
-// portsToRouters yields the ports of a switch that lead to routers.
 func (n *Northbound) portsToRouters(s *LogicalSwitch) iter.Seq[*SwitchPort] {
 	return func(yield func(*SwitchPort) bool) {
 		for _, id := range s.Ports {
@@ -88,7 +85,6 @@ func (n *Northbound) Attachments(node ovsdb.UUID) iter.Seq[Attachment] {
 	}
 }
 
-// switchLinks yields the links of a switch. It reports whether to continue.
 func (n *Northbound) switchLinks(s *LogicalSwitch, yield func(link) bool) bool {
 	for p := range n.portsToRouters(s) {
 		if port := n.RouterPortNamed[p.Peer()]; port != nil && !n.yieldRouter(port, yield) {
@@ -98,7 +94,6 @@ func (n *Northbound) switchLinks(s *LogicalSwitch, yield func(link) bool) bool {
 	return true
 }
 
-// routerLinks yields links to the switch ports that name a port of the router, and to peers on other routers.
 func (n *Northbound) routerLinks(r *Router, yield func(link) bool) {
 	for _, id := range r.Ports {
 		port := n.RouterPorts.Get(id)
@@ -117,8 +112,7 @@ func (n *Northbound) routerLinks(r *Router, yield func(link) bool) {
 	}
 }
 
-// yieldRouter yields the router of a port, and reports whether to continue. All routers are read, so a port
-// without a router is no link.
+// yieldRouter reports whether to continue. All routers are read, so a port without a router is no link.
 func (n *Northbound) yieldRouter(port *RouterPort, yield func(link) bool) bool {
 	to, ok := n.routerOf[port.ID]
 	return !ok || yield(link{port: Peer{ID: port.ID}, known: true, to: to, mutual: true})

@@ -17,9 +17,8 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
-// PortRow is what rows of Port_Binding and of Logical_Switch_Port have in common.
-//
-// A large cloud has 100,000 rows of each, so a PortRow does not store a text that it has in a parsed form.
+// PortRow is what rows of Port_Binding and of Logical_Switch_Port have in common. A large cloud has 100,000
+// rows of each, so a PortRow does not store a text beside its parsed form.
 type PortRow struct {
 	problem.Set
 	ovn.LogicalPort
@@ -29,7 +28,7 @@ type PortRow struct {
 
 // RareColumns is the columns that are empty for most ports.
 type RareColumns struct {
-	// Peer is the port at the other end of a patch port, or the router's port of a port of type router.
+	// Peer is the other end of a patch port, or the router's port of a port of type router.
 	Peer        string
 	Additional  []ovsdb.UUID // additional_chassis: they have the port too while it migrates
 	ExternalIDs []rows.Pair  // external_ids, of the keys that labels are asked for
@@ -37,6 +36,7 @@ type RareColumns struct {
 	owner       string       // external_ids:neutron:device_owner that serves a network
 	function    string       // options:is-nf
 	dynamic     string       // dynamic_addresses
+	egress      egress       // in Northbound only
 	// hostname is options:hostname, unless LogicalPort.Hostname is the same with a dot.
 	hostname string
 	// elements is the column of the addresses, unless elementsOf returns the same.
@@ -45,7 +45,6 @@ type RareColumns struct {
 
 var noRareColumns RareColumns
 
-// rare returns the rare columns, which must not be altered.
 func (p *PortRow) rare() *RareColumns {
 	if p.Rare == nil {
 		return &noRareColumns
@@ -53,13 +52,10 @@ func (p *PortRow) rare() *RareColumns {
 	return p.Rare
 }
 
-// Peer returns RareColumns.Peer.
 func (p *PortRow) Peer() string { return p.rare().Peer }
 
-// ExternalIDs returns RareColumns.ExternalIDs.
 func (p *PortRow) ExternalIDs() []rows.Pair { return p.rare().ExternalIDs }
 
-// elements returns the column of the addresses.
 func (p *PortRow) elements() []string {
 	if all := p.rare().elements; all != nil {
 		return all
@@ -67,8 +63,7 @@ func (p *PortRow) elements() []string {
 	return elementsOf(p.MACs, p.Addresses)
 }
 
-// elementsOf returns the column of a port that has its addresses as most ports do: in one element,
-// "MAC IP...".
+// elementsOf returns the usual column of addresses: one element, "MAC IP...".
 func elementsOf(macs []origin.MAC, addresses []netip.Addr) []string {
 	if len(macs) == 0 {
 		return nil
@@ -84,7 +79,6 @@ func elementsOf(macs []origin.MAC, addresses []netip.Addr) []string {
 	return []string{string(text)}
 }
 
-// setElements stores the column of the addresses, which are parsed.
 func (p *PortRow) setElements(elements []string) {
 	if slices.Equal(elements, elementsOf(p.MACs, p.Addresses)) {
 		elements = nil
@@ -100,21 +94,18 @@ func (p *PortRow) editRare(edit func(*RareColumns)) {
 	p.Rare = &next
 }
 
-// self is the field of a column whose record is the value itself.
 func self[T any](value *T) *T { return value }
 
-// rareColumn returns a column of RareColumns as one of a PortRow.
 func rareColumn(c rows.Column[RareColumns]) rows.Column[PortRow] {
 	return rows.Shared(c, func(p *PortRow) **RareColumns { return &p.Rare })
 }
 
-// portName is the name of a port in a text. Commands of ovn-nbctl take a name in the place of a UUID.
+// ovn-nbctl takes a portName in the place of a UUID.
 type portName string
 
 func (n portName) String() string { return fmt.Sprintf("%.200q", string(n)) } // a tenant may have written it
 
-// report returns the Report of a column. It names the row that an operator edits: ovn-northd makes a Port_Binding
-// of each Logical_Switch_Port. A Port_Binding between a switch and a router may be of either one's port.
+// report names the row that an operator edits: ovn-northd makes a Port_Binding of each Logical_Switch_Port.
 func (p *PortRow) report(id ovsdb.UUID, column string) names.Report {
 	switch p.Type {
 	case ovn.TypePatch, ovn.TypeGateway, typeRedirect:
@@ -123,10 +114,9 @@ func (p *PortRow) report(id ovsdb.UUID, column string) names.Report {
 	return p.Report(NorthboundName, TableSwitchPort, portName(p.Name), column)
 }
 
-// typeRedirect is the type of a port that has no row in Northbound.
 const typeRedirect = "chassisredirect"
 
-// portColumns returns the columns of options and external_ids. The columns of the name and the type stand before them.
+// The columns of the name and the type stand before portColumns.
 func portColumns(labelKeys func() []string) []rows.Column[PortRow] {
 	hostname := func(p *PortRow) string {
 		if text := p.rare().hostname; text != "" {
@@ -165,7 +155,6 @@ func portColumns(labelKeys func() []string) []rows.Column[PortRow] {
 	}
 }
 
-// portAddresses returns the column of addresses. parse sets the addresses of a row by the elements of the column.
 func portAddresses(name string, parse func(id ovsdb.UUID, p *PortRow, elements []string)) rows.Column[PortRow] {
 	return rows.Stored(rows.Strings(name, self[[]string]), (*PortRow).elements, func(id ovsdb.UUID, p *PortRow, elements []string) bool {
 		parse(id, p, elements)

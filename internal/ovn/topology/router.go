@@ -10,14 +10,12 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
-// Router is a row of Logical_Router.
 type Router struct {
 	Name    string
 	Ports   []ovsdb.UUID
-	forward string // ovn.ForwardKey of external_ids
+	forward string
 }
 
-// RouterPort is a row of Logical_Router_Port.
 type RouterPort struct {
 	ID         ovsdb.UUID
 	Name, peer string
@@ -51,7 +49,7 @@ func (n *Northbound) routerChanged(id ovsdb.UUID, old, next *Router) {
 	n.markRouterPorts(oldPorts)
 	n.markRouterPorts(nextPorts)
 	if next != nil && slices.Equal(oldPorts, nextPorts) {
-		return // its ports are the same
+		return
 	}
 	n.routerOf.Replace(id, oldPorts, nextPorts)
 	n.Changes.node(id)
@@ -68,7 +66,7 @@ func (n *Northbound) routerPortChanged(id ovsdb.UUID, old, next *RouterPort) {
 		n.markRouterPort(old.Name)
 	}
 	n.Changes.node(n.routerOf[id])
-	n.Changes.Interest = true // its router may be wanted
+	n.Changes.Interest = true
 }
 
 func (n *Northbound) markRouterPorts(ids []ovsdb.UUID) {
@@ -79,8 +77,7 @@ func (n *Northbound) markRouterPorts(ids []ovsdb.UUID) {
 	}
 }
 
-// markRouterPort marks the networks of a router port, by name: the router's addresses, name and zones are part
-// of them.
+// The networks of a router port have the router's addresses, name and zones.
 func (n *Northbound) markRouterPort(name string) {
 	for id := range n.attached[name] {
 		n.markPort(id, PartRouters)

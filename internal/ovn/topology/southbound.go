@@ -11,7 +11,6 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
-// Tables of ovn-sb(5), without CoPP.
 const (
 	TableChassis  = "Chassis"
 	TableDatapath = "Datapath_Binding"
@@ -24,37 +23,34 @@ const (
 type Southbound struct {
 	Contents
 
-	Chassis   *rows.Table[Chassis]
-	Datapaths *rows.Table[Datapath]
-	Ports     *rows.Table[PortBinding]
-	DNS       *rows.Table[southboundDNS]
-	Flows     *rows.Table[Flow]
-	CoPP      copp
-	// stage is DNSStage for a version of Flows.
+	Chassis      *rows.Table[Chassis]
+	Datapaths    *rows.Table[Datapath]
+	Ports        *rows.Table[PortBinding]
+	DNS          *rows.Table[southboundDNS]
+	Flows        *rows.Table[Flow]
+	CoPP         copp
+	PortGroups   *portGroups[string]
 	stage        ovn.Stage
 	stageVersion uint64
 
 	// IsReadByName reports whether conditions request a port by name.
 	IsReadByName func(port string) bool
-	// selfName is the name of the local chassis, "" for none. Self is its row, zero for none. ChassisKnown is
-	// set once the row has existed.
+	// Self is the row of the local chassis, or zero. ChassisKnown is set once the row has existed.
 	selfName     string
 	Self         ovsdb.UUID
 	ChassisKnown bool
 	ChassisNamed rows.Index[string, Chassis]
-	// Networks has the datapaths of a network, several only while northd replaces one.
-	Networks rows.Index[origin.Network, Datapath]
-	named    rows.Index[string, Datapath]
-	// PortNamed has ports by logical_port.
+	// A network has several datapaths only while northd replaces one.
+	Networks  rows.Index[origin.Network, Datapath]
+	named     rows.Index[string, Datapath]
 	PortNamed rows.Names[PortBinding]
-	// PortsOf and DNSOf have the rows that refer to a datapath.
-	PortsOf rows.Index[ovsdb.UUID, PortBinding]
-	DNSOf   rows.Index[ovsdb.UUID, southboundDNS]
-	links   datapathLinks
+	PortsOf   rows.Index[ovsdb.UUID, PortBinding]
+	DNSOf     rows.Index[ovsdb.UUID, southboundDNS]
+	links     datapathLinks
 }
 
-// NewSouthbound returns the tables of Southbound. where are the first conditions of most tables, labelKeys the
-// requested keys of external_ids.
+// NewSouthbound returns the tables. where are the first conditions of most tables, labelKeys the requested
+// external_ids keys.
 func NewSouthbound(where []ovsdb.Condition, labelKeys func() []string) *Southbound {
 	s := &Southbound{
 		ChassisNamed: make(rows.Index[string, Chassis]),
@@ -71,13 +67,13 @@ func NewSouthbound(where []ovsdb.Condition, labelKeys func() []string) *Southbou
 	s.DNS = rows.NewTable(TableDNS, where, withProblems(&s.Changes, SouthboundName, TableDNS, s.dnsChanged), southboundDNSColumns()...)
 	s.Flows = rows.NewTable(TableFlow, []ovsdb.Condition{
 		{Column: "external_ids", Function: "includes", Value: map[string]string{"stage-name": StageName}},
+		{Column: "external_ids", Function: "includes", Value: map[string]string{"stage-name": StatefulStage}},
 	}, s.flowChanged, flowColumns()...)
 	s.CoPP = newCoPP(s)
-	s.Tables = rows.Tables{s.Chassis, s.Ports, s.DNS, s.Datapaths, s.Flows, s.CoPP.Groups, s.CoPP.Meters, s.CoPP.Bands}
+	s.PortGroups = newSouthboundGroups(s)
+	s.Tables = rows.Tables{s.Chassis, s.Ports, s.DNS, s.Datapaths, s.Flows, s.CoPP.Groups, s.CoPP.Meters, s.CoPP.Bands, s.PortGroups}
 	return s
 }
-
-// The methods of View follow.
 
 func (s *Southbound) NetworkIDs(yield func(origin.Network) bool) { maps.Keys(s.Networks)(yield) }
 

@@ -28,7 +28,7 @@ func newDatapathLinks() datapathLinks {
 }
 
 // joins reports whether the port is one end of a pair that joins two datapaths (ovn-sb(5), Port_Binding
-// options:peer). A chassisredirect port is not.
+// options:peer).
 func (p *PortBinding) joins() bool {
 	return (p.Type == ovn.TypePatch || p.Type == ovn.TypeGateway) && p.Peer() != ""
 }
@@ -50,7 +50,6 @@ func (s *Southbound) Attachments(node ovsdb.UUID) iter.Seq[Attachment] {
 	}
 }
 
-// markRouterPort marks the network at the other end of a port that joins a switch and a router.
 func (s *Southbound) markRouterPort(p *PortBinding) {
 	if !p.joins() {
 		return
@@ -86,8 +85,6 @@ func (s *Southbound) unlinkPort(id ovsdb.UUID, p *PortBinding) {
 	s.Changes.node(p.Datapath)
 }
 
-// The methods of Graph follow.
-
 func (s *Southbound) Nodes(yield func(ovsdb.UUID) bool) {
 	for id := range s.Datapaths.All() {
 		if !yield(id) {
@@ -119,8 +116,7 @@ func (s *Southbound) isProvider(node ovsdb.UUID) bool {
 	return false
 }
 
-// linksOf yields the links of a node. Both ends must name each other, as northd may remove them one after the
-// other.
+// Both ends of a link must name each other, as northd may remove them one after the other.
 func (s *Southbound) linksOf(node ovsdb.UUID) iter.Seq[link] {
 	return func(yield func(link) bool) {
 		for _, p := range s.links.of[node] {
@@ -140,10 +136,9 @@ func (s *Southbound) linksOf(node ovsdb.UUID) iter.Seq[link] {
 	}
 }
 
-// markRouter marks the networks of a router, whose name may have changed.
 func (s *Southbound) markRouter(router ovsdb.UUID) {
 	for _, p := range s.links.of[router] {
-		if q := s.links.byName[p.Peer()]; q != nil { // the switch's end
+		if q := s.links.byName[p.Peer()]; q != nil {
 			s.markDatapath(q.Datapath, PartRouters)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
-// SwitchPort is a row of Logical_Switch_Port. It has external_ids only where Northbound is read alone.
+// SwitchPort is a row of Logical_Switch_Port. It has ExternalIDs only where Northbound is read alone.
 type SwitchPort struct {
 	PortRow
 	ID       ovsdb.UUID
@@ -40,14 +40,18 @@ func switchPortColumns(labelKeys func() []string) []rows.Column[SwitchPort] {
 		portAddresses("addresses", parseSwitchPortAddresses),
 		rareColumn(rows.String("dynamic_addresses", func(r *RareColumns) *string { return &r.dynamic })).
 			Then(func(id ovsdb.UUID, p *PortRow) { parseSwitchPortAddresses(id, p, p.elements()) }),
+		rareColumn(rows.Key(columnIDs, ovn.EgressKey, func(r *RareColumns) *string { return &r.egress.text })).
+			Then(func(id ovsdb.UUID, p *PortRow) {
+				p.editRare(func(r *RareColumns) { r.egress.parse(p.report(id, columnEgress)) })
+			}),
 	) {
 		all = append(all, rows.Within(c, row))
 	}
 	return all
 }
 
-// parseSwitchPortAddresses sets the addresses of a port by the elements of addresses. It adds the ones that northd
-// has chosen (dynamic_addresses) if northd is to choose some.
+// parseSwitchPortAddresses adds the addresses that northd has chosen (dynamic_addresses) if the elements ask
+// for some.
 func parseSwitchPortAddresses(id ovsdb.UUID, p *PortRow, elements []string) {
 	report := func(column string) names.Report { return p.report(id, column) }
 	configured := parsePortAddresses(elements, report("addresses"))
@@ -63,6 +67,7 @@ func (n *Northbound) portChanged(id ovsdb.UUID, old, next *SwitchPort) {
 		n.PortNamed.Remove(old.Name, old)
 		n.dhcpOf.Remove(old.DHCP.V4, id)
 		n.dhcpOf.Remove(old.DHCP.V6, id)
+		n.PortGroups.forget(id)
 		if old.Type == ovn.TypeRouter {
 			n.attached.Remove(old.Peer(), id)
 		}
@@ -83,7 +88,6 @@ func (n *Northbound) portChanged(id ovsdb.UUID, old, next *SwitchPort) {
 	}
 }
 
-// touchPort notes that a port has changed, for its network, the conditions and the links of its node.
 func (n *Northbound) touchPort(p *SwitchPort) {
 	n.markPort(p.ID, PartPorts)
 	if p.Type == ovn.TypeRouter || p.Type == ovn.TypeLocalnet {
@@ -92,15 +96,13 @@ func (n *Northbound) touchPort(p *SwitchPort) {
 	n.Changes.Interest = true
 }
 
-// markPort notes that parts of the network of a port have changed. It ignores a port whose switch has not been read
-// yet: switchChanged notes the network later.
+// switchChanged later notes the network of a port whose switch has not been read yet.
 func (n *Northbound) markPort(id ovsdb.UUID, of Part) {
 	if s, ok := n.SwitchOf[id]; ok {
 		n.Changes.network(origin.Network(s), of)
 	}
 }
 
-// MarkPortNamed is markPort for the ports of the network of the port with a name, if there is one.
 func (n *Northbound) MarkPortNamed(name string) {
 	if p := n.PortNamed[name]; p != nil {
 		n.markPort(p.ID, PartPorts)

@@ -14,14 +14,13 @@ import (
 )
 
 type Addresses struct {
-	Static  []netip.Addr // sorted
-	MACs    []origin.MAC // of the elements without "dynamic"
-	dynamic bool         // northd chooses another one
+	Static  []netip.Addr
+	MACs    []origin.MAC
+	dynamic bool
 }
 
-// parsePortAddresses parses Port_Binding.mac or Logical_Switch_Port.addresses: elements of the form "MAC
-// [IP...]" (ovn-nb(5)), for routers with prefix lengths. An element with "dynamic" is a request to northd,
-// whose choice is in Logical_Switch_Port.dynamic_addresses.
+// parsePortAddresses parses elements "MAC [IP...]" (ovn-nb(5)), for routers with prefix lengths. northd's
+// choice for a "dynamic" element is in dynamic_addresses.
 func parsePortAddresses(elements []string, bad names.Report) Addresses {
 	var all []netip.Addr
 	var macs []origin.MAC
@@ -61,8 +60,7 @@ func appendMAC(all []origin.MAC, mac net.HardwareAddr) []origin.MAC {
 }
 
 // unquote returns the value of a string constant of OVN (ovn-sb(5), Logical_Flow match). northd copies DHCP
-// options into logical flows unchanged, so strings have quotation marks, and may have JSON escapes. Other
-// values are returned unchanged.
+// options into logical flows unchanged, so strings have quotation marks, and may have JSON escapes.
 func unquote(value string) string {
 	value = strings.TrimSpace(value)
 	if len(value) < 2 || value[0] != '"' || value[len(value)-1] != '"' {
@@ -75,8 +73,6 @@ func unquote(value string) string {
 	return s
 }
 
-// parseDomainName parses options:domain_name of a DHCP_Options row, or dns_domain of a switch, with or without
-// quotation marks.
 func parseDomainName(value string, bad names.Report) string {
 	bare := strings.TrimSpace(unquote(value))
 	if bare == "." {
@@ -85,8 +81,7 @@ func parseDomainName(value string, bad names.Report) string {
 	return canonicalName("domain", value, bare, bad)
 }
 
-// parseHostname parses options:hostname of a port. It is quoted if the port has DHCP options, as it becomes one
-// of them.
+// A hostname is quoted if the port has DHCP options, as it becomes one of them.
 func parseHostname(value string, bad names.Report) string {
 	return canonicalName("hostname", value, unquote(value), bad)
 }

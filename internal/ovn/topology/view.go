@@ -8,8 +8,8 @@ import "github.com/puntdns/puntdns/internal/origin"
 type View interface {
 	Graph
 	attached
-	// NetworkIDs yields the networks that have rows, covered or not. NetworksNamed returns the networks with a
-	// name, in any order, possibly repeated.
+	// NetworkIDs includes networks that are not covered. NetworksNamed may repeat networks, in any order.
 	NetworkIDs(yield func(origin.Network) bool)
 	NetworksNamed(name string) []origin.Network
+	GroupsOf(port string) string
 }

@@ -22,35 +22,33 @@ import (
 	"github.com/puntdns/puntdns/internal/testkit"
 )
 
-// Server is an ovsdb-server with databases of its own in a temporary directory.
 type Server struct {
-	// Endpoint is where it listens, as unix:PATH.
+	// Endpoint is unix:PATH.
 	Endpoint string
-	// Dir is the temporary directory.
-	Dir string
+	Dir      string
 
 	path string
 	args []string
 	dbs  []database
+	// clustered servers may apply a transaction again after an election.
+	clustered bool
 
-	daemon *testkit.Daemon // nil while it is stopped
+	daemon *testkit.Daemon
 }
 
 type database struct {
-	file string
-	// create makes the file anew.
+	file   string
 	create []string
 }
 
-// Start runs a server with one database for each schema: the path of a schema
-// file, or the schema itself. It ends with the test.
+// Start runs a server with one database for each schema, a path or the schema itself. The server ends with
+// the test.
 func Start(t testing.TB, schemas ...string) *Server {
 	t.Helper()
 	return StartArgs(t, nil, schemas...)
 }
 
-// StartArgs is Start with more arguments for the server, such as
-// --remote=ptcp:0:127.0.0.1.
+// StartArgs is Start with more arguments, such as --remote=ptcp:0:127.0.0.1.
 func StartArgs(t testing.TB, args []string, schemas ...string) *Server {
 	t.Helper()
 	s := newServer(t, args)
@@ -70,7 +68,6 @@ func StartArgs(t testing.TB, args []string, schemas ...string) *Server {
 	return s
 }
 
-// StartCluster runs n servers of one clustered database. The schema is as for Start.
 func StartCluster(t testing.TB, n int, schema string) []*Server {
 	t.Helper()
 	schemaFile := schema
@@ -89,7 +86,7 @@ func StartCluster(t testing.TB, n int, schema string) []*Server {
 		if i > 0 {
 			create = []string{"join-cluster", file, name, raft, "unix:" + filepath.Join(all[0].Dir, "raft")}
 		}
-		s.dbs = []database{{file, create}}
+		s.dbs, s.clustered = []database{{file, create}}, true
 		s.Empty(t)
 		s.Start(t)
 		// A client leaves a server that listens before it has joined.
@@ -99,7 +96,6 @@ func StartCluster(t testing.TB, n int, schema string) []*Server {
 	return all
 }
 
-// StartRelay runs a relay of a database, whose servers are those.
 func StartRelay(t testing.TB, database string, of ...*Server) *Server {
 	t.Helper()
 	endpoints := make([]string, len(of))
@@ -112,7 +108,7 @@ func StartRelay(t testing.TB, database string, of ...*Server) *Server {
 }
 
 func newServer(t testing.TB, args []string) *Server {
-	// t.TempDir is named after the test, too long for the path of a socket.
+	// t.TempDir is too long for the path of a socket.
 	dir, err := os.MkdirTemp("", "ovsdb")
 	if err != nil {
 		t.Fatal(err)
@@ -126,7 +122,7 @@ func newServer(t testing.TB, args []string) *Server {
 	return s
 }
 
-// Empty makes the databases anew, without rows. The server must not be running.
+// Empty makes the databases anew. The server must not be running.
 func (s *Server) Empty(t testing.TB) {
 	t.Helper()
 	for _, db := range s.dbs {
@@ -146,7 +142,6 @@ func run(t testing.TB, program string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// Start runs the server again after Stop, with the databases as they are.
 func (s *Server) Start(t testing.TB) {
 	t.Helper()
 	args := []string{"--no-chdir", "--verbose=console:info", "--remote=punix:" + s.path, "--unixctl=" + filepath.Join(s.Dir, "ctl")}
@@ -169,7 +164,6 @@ func (s *Server) Start(t testing.TB) {
 	})
 }
 
-// Stop kills the server and waits for its end.
 func (s *Server) Stop(t testing.TB) {
 	t.Helper()
 	if s.daemon == nil {
@@ -180,7 +174,6 @@ func (s *Server) Stop(t testing.TB) {
 	_ = os.Remove(s.path)
 }
 
-// Signal sends a signal, such as SIGSTOP for a server that hangs.
 func (s *Server) Signal(t testing.TB, sig syscall.Signal) {
 	t.Helper()
 	if err := s.daemon.Signal(sig); err != nil {
@@ -190,7 +183,6 @@ func (s *Server) Signal(t testing.TB, sig syscall.Signal) {
 
 var listening = regexp.MustCompile(`listening on port (\d+)`)
 
-// Port is the port of the first remote on TCP or SSL with port 0.
 func (s *Server) Port(t testing.TB) (port string) {
 	t.Helper()
 	s.until(t, "it names its port", func() bool {
@@ -203,7 +195,6 @@ func (s *Server) Port(t testing.TB) (port string) {
 	return port
 }
 
-// until polls, since the server tells nobody.
 func (s *Server) until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	testkit.Eventually(t, "ovsdb-server: "+what, func() error {
@@ -219,9 +210,7 @@ func (s *Server) until(t testing.TB, what string, ok func() bool) {
 	})
 }
 
-// Transact runs operations (RFC 7047 section 5.2), each anything that encodes as
-// JSON, a json.RawMessage too, and gives their results. An error in any of them
-// fails the test.
+// Transact runs operations (RFC 7047 section 5.2), which encode as JSON. An error fails the test.
 func (s *Server) Transact(t testing.TB, db string, ops ...any) []json.RawMessage {
 	t.Helper()
 	conn, err := net.Dial("unix", s.path)
@@ -247,7 +236,10 @@ func (s *Server) Transact(t testing.TB, db string, ops ...any) []json.RawMessage
 		t.Fatalf("transact: %s", reply.Error)
 	}
 	for i, r := range reply.Result {
-		// The result of an operation that failed, or of the commit after them.
+		if s.clustered && bytes.Contains(r, []byte(`"duplicate uuid"`)) {
+			return nil // all of it has been committed before
+		}
+		// The error of an operation, or of the commit after them.
 		if bytes.Contains(r, []byte(`"error":`)) {
 			t.Fatalf("transact: operation %d: %s", i, r)
 		}

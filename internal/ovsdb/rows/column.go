@@ -8,8 +8,7 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// Column is a column of a table and how it goes into a record. Several Columns may
-// read one column of the table.
+// Column reads a column of a table into a record. Several Columns may read one column of the table.
 type Column[R any] struct {
 	name     string
 	optional bool
@@ -17,31 +16,27 @@ type Column[R any] struct {
 	then     func(id ovsdb.UUID, record *R)
 }
 
-// Custom is a column with a setter of its own. That takes column col of the row into the
-// record, which has the value known so far, and reports whether it has changed that. If
-// the row lacks the column, the value is the column's default: nothing, 0 or "".
+// Custom has a setter, which reads column col of the row into the record with the previous value.
 func Custom[R any](name string, set func(id ovsdb.UUID, record *R, row *ovsdb.Row, col int) (changed bool)) Column[R] {
 	return Column[R]{name: name, set: set}
 }
 
-// Optional returns the column as one that the schema of the server may lack.
+// Optional returns the column for servers whose schema may lack it.
 func (c Column[R]) Optional() Column[R] {
 	c.optional = true
 	return c
 }
 
-// Then returns the column with what is to be done when it has changed a record, such as
-// to parse its text.
+// Then adds a function that is called after a change of the column, such as to parse text.
 func (c Column[R]) Then(parse func(id ovsdb.UUID, record *R)) Column[R] {
 	c.then = parse
 	return c
 }
 
-// String is a column of text, or of optional text.
 func String[R any](name string, field func(*R) *string) Column[R] {
 	return Custom(name, func(_ ovsdb.UUID, r *R, row *ovsdb.Row, col int) bool {
 		f := field(r)
-		if *f == string(row.Bytes(col)) { // does not allocate
+		if *f == string(row.Bytes(col)) {
 			return false
 		}
 		*f = row.String(col)
@@ -49,15 +44,13 @@ func String[R any](name string, field func(*R) *string) Column[R] {
 	})
 }
 
-// Integer is a column of an integer, or of an optional one. Of a value that the field
-// has no room for the low bits are taken: the schemas have bounds.
+// Integer is a column of an optional integer. The bounds of the schemas fit into the field.
 func Integer[R any, T int | int64 | uint16 | uint32](name string, field func(*R) *T) Column[R] {
 	return Custom(name, func(_ ovsdb.UUID, r *R, row *ovsdb.Row, col int) bool {
 		return setField(field(r), T(row.Int(col)))
 	})
 }
 
-// UUID is a column of a reference, or of an optional one.
 func UUID[R any](name string, field func(*R) *ovsdb.UUID) Column[R] {
 	return Custom(name, func(_ ovsdb.UUID, r *R, row *ovsdb.Row, col int) bool {
 		return setField(field(r), row.UUID(col))
@@ -70,17 +63,14 @@ func setField[T comparable](field *T, value T) (changed bool) {
 	return changed
 }
 
-// UUIDs is a column of a set of references. The field is sorted.
 func UUIDs[R any](name string, field func(*R) *[]ovsdb.UUID) Column[R] {
 	return set(name, field, (*ovsdb.Row).PatchUUIDs)
 }
 
-// Strings is a column of a set of texts. The field is sorted.
 func Strings[R any](name string, field func(*R) *[]string) Column[R] {
 	return set(name, field, (*ovsdb.Row).PatchStrings)
 }
 
-// set is a column of a set that patch brings up to date.
 func set[R any, T comparable](name string, field func(*R) *[]T, patch func(*ovsdb.Row, int, []T) []T) Column[R] {
 	return Custom(name, func(_ ovsdb.UUID, r *R, row *ovsdb.Row, col int) bool {
 		f := field(r)
@@ -93,15 +83,13 @@ func set[R any, T comparable](name string, field func(*R) *[]T, patch func(*ovsd
 
 func setSlice[T comparable](field *[]T, value []T) (changed bool) {
 	if slices.Equal(*field, value) {
-		return false // and the slice known so far stays
+		return false // records share the memory
 	}
 	*field = value
 	return true
 }
 
-// Key is the value of one key of a column that maps text to text. The field is "" if
-// there is no such key: OVN makes no difference between the two for the keys that are
-// read.
+// Key is the value of one key of a map column, "" if missing: OVN does not distinguish the two.
 func Key[R any](name, key string, field func(*R) *string) Column[R] {
 	return Custom(name, func(_ ovsdb.UUID, r *R, row *ovsdb.Row, col int) bool {
 		f := field(r)
@@ -109,7 +97,6 @@ func Key[R any](name, key string, field func(*R) *string) Column[R] {
 	})
 }
 
-// patchKey returns the value of a key after an update of its column.
 func patchKey(row *ovsdb.Row, col int, key, known string) string {
 	value := ""
 	if row.Diff(col) {
@@ -121,18 +108,16 @@ func patchKey(row *ovsdb.Row, col int, key, known string) string {
 			continue
 		}
 		if row.Diff(col) && value == string(v) {
-			return "" // a difference with the pair that is known removes it
+			return "" // a difference with a known pair removes the pair
 		}
 		return string(v)
 	}
 	return value
 }
 
-// Pair is a key of a column that maps text to text, with its value. It is an alias: other packages
-// use its values without an import of this package.
+// Pair is an alias, so that other packages need not import this one.
 type Pair = struct{ Key, Value string }
 
-// ValueOf returns the value of a key, "" if there is none.
 func ValueOf(pairs []Pair, key string) string {
 	for i := range pairs {
 		if pairs[i].Key == key {
@@ -142,10 +127,8 @@ func ValueOf(pairs []Pair, key string) string {
 	return ""
 }
 
-// Keys is the values of some keys of a column that maps text to text; others are not stored.
-// The field has those that are not empty, in the order of the keys. keys is called for each
-// row with the column. If it returns other keys than before, rows have the values of the new
-// keys once they have come again.
+// Keys is the non-empty values of some keys of a map column. After a change of keys, a row has the new values
+// when the database sends it again.
 func Keys[R any](name string, keys func() []string, field func(*R) *[]Pair) Column[R] {
 	return Custom(name, func(_ ovsdb.UUID, r *R, row *ovsdb.Row, col int) bool {
 		f := field(r)
@@ -159,9 +142,8 @@ func Keys[R any](name string, keys func() []string, field func(*R) *[]Pair) Colu
 	})
 }
 
-// Stored returns a column of a value that a record stores in another form, or in part. get returns the value
-// as far as it is known, and put stores the next value and reports whether the record has changed. Only one
-// Table may have the Column, because calls share memory.
+// Stored returns a column of a value that a record stores in another form. put reports whether the record has
+// changed. Only one Table may have the Column: calls share memory.
 func Stored[R, T any](c Column[T], get func(*R) T, put func(id ovsdb.UUID, record *R, value T) (changed bool)) Column[R] {
 	value := new(T)
 	return Column[R]{name: c.name, optional: c.optional, set: func(id ovsdb.UUID, r *R, row *ovsdb.Row, col int) bool {
@@ -170,8 +152,8 @@ func Stored[R, T any](c Column[T], get func(*R) T, put func(id ovsdb.UUID, recor
 	}}
 }
 
-// Shared returns a column of a part of a record that versions of the record share. The part is nil until a column
-// has a value for it, and a change of the column makes another part. Only one Table may have the Column.
+// Shared returns a column of a part that versions of a record share, nil until a column has a value. Only one
+// Table may have the Column.
 func Shared[R, T any](c Column[T], part func(*R) **T) Column[R] {
 	none := new(T)
 	return Column[R]{name: c.name, optional: c.optional, set: func(id ovsdb.UUID, r *R, row *ovsdb.Row, col int) bool {
@@ -191,7 +173,6 @@ func Shared[R, T any](c Column[T], part func(*R) **T) Column[R] {
 	}}
 }
 
-// Within returns a column of a part of a record as one of the record.
 func Within[R, T any](c Column[T], part func(*R) *T) Column[R] {
 	within := Column[R]{name: c.name, optional: c.optional, set: func(id ovsdb.UUID, r *R, row *ovsdb.Row, col int) bool {
 		return c.set(id, part(r), row, col)

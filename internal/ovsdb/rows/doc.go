@@ -1,25 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rows stores the rows of database tables as Go structs, and reports what has
-// changed. It knows no schema.
+// Package rows stores the rows of database tables as Go structs, and reports changes. It knows no schema.
 //
 //	ovsdb.Client ──row──► Stage ──columns set fields──► *R, staged
 //	             ──commit──► Apply ──changed(id, old, new)──► indexes of the owner
 //
-// A Table says by its Columns which columns it reads, and how each sets a field of the
-// record R. A record is never altered once it is staged: a change makes another record.
-// So an owner can store pointers to records in indexes, and compare them.
+// Each Column of a Table sets a field of the record R. A staged record is immutable: a change makes a new
+// record. So an owner can index and compare records by pointer.
 //
 // # Transactions
 //
-// Stage, Reset and Discard collect a transaction beside the records. Apply makes the
-// records what was staged. When a connection is new, the database sends all rows once
-// more: Reset notes the rows, and Apply removes those that have not come since (mark and
-// sweep). A row that comes as it was is no change.
+// Stage, Reset and Discard collect a transaction, which Apply writes. On a new connection the database sends
+// all rows again: Reset marks the rows, and Apply removes rows that were not sent again (mark and sweep). An
+// unchanged row is no change.
 //
 // # Goroutines and locks
 //
-// One goroutine, that of the ovsdb.Client, calls Stage, Reset, Discard and Apply. It
-// holds the owner's lock for Apply only. All others hold that lock to read records.
-// Stage reads records without the lock, since no other goroutine writes them.
+// The goroutine of the ovsdb.Client calls Stage, Reset, Discard and Apply. It holds the owner's lock for
+// Apply only, as no other goroutine writes records. Other goroutines hold the lock to read records.
 package rows

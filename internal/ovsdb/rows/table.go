@@ -10,11 +10,9 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// Table is the rows of one table of a database, as records.
 type Table[R any] struct {
 	request ovsdb.TableRequest
 	columns []Column[R]
-	// index has, for each of columns, its place in the request.
 	index   []int
 	changed func(id ovsdb.UUID, old, next *R)
 
@@ -22,17 +20,13 @@ type Table[R any] struct {
 	rows    map[ovsdb.UUID]*R
 	version uint64
 
-	// staged has the records that Apply sets, nil for a row that is deleted. The map is nil
-	// if there are none.
 	staged map[ovsdb.UUID]*R
-	// unseen has the rows that have not come since Reset; nil without a Reset.
+	// unseen has the rows that were not staged since Reset; nil without a Reset.
 	unseen map[ovsdb.UUID]struct{}
 }
 
-// NewTable returns an empty table. where are the conditions that hold from the start,
-// see ovsdb.TableRequest. Apply calls changed when a row has come (old is nil), has
-// another value in one of the columns, or is gone (next is nil). The table has the new
-// record by then.
+// NewTable returns an empty table. Apply calls changed after it has inserted (old is nil), changed or deleted
+// (next is nil) a row.
 func NewTable[R any](name string, where []ovsdb.Condition, changed func(id ovsdb.UUID, old, next *R), columns ...Column[R]) *Table[R] {
 	t := &Table[R]{
 		request: ovsdb.TableRequest{Table: name, Where: where},
@@ -47,7 +41,6 @@ func NewTable[R any](name string, where []ovsdb.Condition, changed func(id ovsdb
 			*list = append(*list, c.name)
 		}
 	}
-	// A row has the optional columns after the others.
 	all := slices.Concat(t.request.Columns, t.request.Optional)
 	for _, c := range columns {
 		t.index = append(t.index, slices.Index(all, c.name))
@@ -55,33 +48,27 @@ func NewTable[R any](name string, where []ovsdb.Condition, changed func(id ovsdb
 	return t
 }
 
-// Optional returns the table as one that the schema of the server may lack: it has no rows
-// then.
+// Optional returns the table for servers whose schema may lack it.
 func (t *Table[R]) Optional() *Table[R] {
 	t.request.AllowMissing = true
 	return t
 }
 
-// Name is the name of the table in the schema.
 func (t *Table[R]) Name() string { return t.request.Table }
 
-// Request says what is to be read of the table.
 func (t *Table[R]) Request() ovsdb.TableRequest { return t.request }
 
-// Get returns a record, nil if there is none. It must not be altered.
+// Get returns a record or nil. The caller must not change it.
 func (t *Table[R]) Get(id ovsdb.UUID) *R { return t.rows[id] }
 
-// Len is the number of records.
 func (t *Table[R]) Len() int { return len(t.rows) }
 
-// Version counts the changes of records. While it stays, the records do too.
 func (t *Table[R]) Version() uint64 { return t.version }
 
-// All returns the records by their UUIDs, in no order.
 func (t *Table[R]) All() iter.Seq2[ovsdb.UUID, *R] { return maps.All(t.rows) }
 
-// Put sets the record of a UUID; nil removes it. It is for tests, which have no rows of a
-// database. The record must not be altered afterwards.
+// Put sets a record, which the caller must not change afterwards; nil removes it. Tests call Put without a
+// database.
 func (t *Table[R]) Put(id ovsdb.UUID, record *R) {
 	old := t.rows[id]
 	if old == record {
@@ -96,8 +83,7 @@ func (t *Table[R]) Put(id ovsdb.UUID, record *R) {
 	t.changed(id, old, record)
 }
 
-// Reset stages the removal of all rows that do not come before Apply. It drops what was
-// staged before.
+// Reset drops the staged records, and stages the removal of all rows that are not staged before Apply.
 func (t *Table[R]) Reset() {
 	t.Discard()
 	t.unseen = make(map[ovsdb.UUID]struct{}, len(t.rows))
@@ -126,13 +112,12 @@ func (t *Table[R]) Stage(id ovsdb.UUID, op ovsdb.Op, row *ovsdb.Row) {
 	t.staged[id] = next
 }
 
-// parse returns the record of a row: old if no column has changed.
 func (t *Table[R]) parse(id ovsdb.UUID, old *R, op ovsdb.Op, row *ovsdb.Row) *R {
 	next := new(R)
 	if old != nil {
 		*next = *old
 	}
-	// Only a change leaves out columns: they are as they were.
+	// Only an update omits columns, which are unchanged.
 	all, differs := op == ovsdb.Insert || old == nil, old == nil
 	for i, c := range t.columns {
 		col := t.index[i]
@@ -150,13 +135,11 @@ func (t *Table[R]) parse(id ovsdb.UUID, old *R, op ovsdb.Op, row *ovsdb.Row) *R 
 	return next
 }
 
-// Discard drops what is staged.
 func (t *Table[R]) Discard() { t.staged, t.unseen = nil, nil }
 
-// Apply makes the table what is staged.
 func (t *Table[R]) Apply() {
 	if len(t.rows) == 0 {
-		t.rows = make(map[ovsdb.UUID]*R, len(t.staged)) // at its size, as the lock is held
+		t.rows = make(map[ovsdb.UUID]*R, len(t.staged)) // with its size, because the lock is held
 	}
 	for id := range t.unseen {
 		t.Put(id, nil)
@@ -167,10 +150,8 @@ func (t *Table[R]) Apply() {
 	t.Discard()
 }
 
-// Tables are the tables of one database.
 type Tables []anyTable
 
-// anyTable is a Table of any record.
 type anyTable interface {
 	Name() string
 	Request() ovsdb.TableRequest
@@ -180,7 +161,6 @@ type anyTable interface {
 	Apply()
 }
 
-// Requests says what is to be read of the database.
 func (t Tables) Requests() (all []ovsdb.TableRequest) {
 	for _, table := range t {
 		all = append(all, table.Request())
@@ -188,14 +168,12 @@ func (t Tables) Requests() (all []ovsdb.TableRequest) {
 	return all
 }
 
-// Reset stages the removal of all rows that do not come before Apply.
 func (t Tables) Reset() {
 	for _, table := range t {
 		table.Reset()
 	}
 }
 
-// Stage parses one row of an update, of the table of that name.
 func (t Tables) Stage(name string, id ovsdb.UUID, op ovsdb.Op, row *ovsdb.Row) {
 	for _, table := range t {
 		if table.Name() == name {
@@ -204,14 +182,12 @@ func (t Tables) Stage(name string, id ovsdb.UUID, op ovsdb.Op, row *ovsdb.Row) {
 	}
 }
 
-// Discard drops what is staged: the connection has ended.
 func (t Tables) Discard() {
 	for _, table := range t {
 		table.Discard()
 	}
 }
 
-// Apply makes the tables what is staged, one table after the other in their order.
 func (t Tables) Apply() {
 	for _, table := range t {
 		table.Apply()

@@ -9,9 +9,11 @@ package traits
 type Trait uint16
 
 const (
-	// NeverBlocks: the plugin neither blocks nor changes the question, so the reader of a connection to the
-	// switch may run it.
+	// NeverBlocks: the plugin does not block by itself, or calls LeaveReader before (package opening), so the reader of
+	// a connection to the switch may run it. A lookup by the chain does not count.
 	NeverBlocks Trait = 1 << iota
+	// ChangesQuestion: the plugins below get another question.
+	ChangesQuestion
 	// PassesOn: the plugin leaves each query to the next one, or answers it by its type or class and not by its
 	// name.
 	PassesOn
@@ -21,6 +23,10 @@ const (
 	Observes
 	// Recurses: the plugin sends a query on to a server that may know the name.
 	Recurses
+	// HasZones: the plugin has zones, which may have private names.
+	HasZones
+	// AnswersDiffer: the answers differ between guests or server blocks, which the key of cache does not have.
+	AnswersDiffer
 	// ReadsLabels: the plugin reads labels of metadata that its lines in the Corefile name.
 	ReadsLabels
 	// ComputesLabels: the plugin reads labels whose names it computes.
@@ -54,22 +60,22 @@ var table = map[string]Trait{
 	"chaos":        PassesOn | NeverBlocks,
 	"loadbalance":  PassesOn | NeverBlocks,
 	"tsig":         PassesOn,
-	"rewrite":      PassesOn | ReadsLabels, // in edns0, and in names with the word metadata
+	"rewrite":      PassesOn | NeverBlocks | ChangesQuestion | ReadsLabels, // in edns0, and in names with the word metadata
 	"acl":          PassesOn | NeverBlocks,
 	"header":       PassesOn | NeverBlocks,
 	"minimal":      PassesOn | NeverBlocks,
-	"ovnhosts":     OfGuest,
-	"neutronhosts": OfGuest,
-	"rpz":          PassesOn,
-	"egress":       PassesOn,
-	"transfer":     PassesOn,
+	"ovnhosts":     OfGuest | AnswersDiffer,
+	"neutronhosts": OfGuest | NeverBlocks | AnswersDiffer,
+	"rpz":          PassesOn | NeverBlocks | AnswersDiffer,
+	"egress":       PassesOn | NeverBlocks | AnswersDiffer,
+	"transfer":     PassesOn | NeverBlocks,
 	"ovnforward":   PassesOn | Recurses,
 	"cache":        PassesOn,
-	"template":     ReadsLabels | ComputesLabels, // in its texts and expressions
-	"hosts":        0,
-	"file":         0,
-	"auto":         0,
-	"secondary":    0,
+	"template":     HasZones | ReadsLabels | ComputesLabels, // in its texts and expressions
+	"hosts":        HasZones,
+	"file":         HasZones,
+	"auto":         HasZones,
+	"secondary":    HasZones,
 	"private":      OfGuest,
 	"loop":         PassesOn,
 	"forward":      Recurses,
@@ -77,14 +83,16 @@ var table = map[string]Trait{
 	"whoami":       0,
 	"view":         PassesOn | ReadsLabels | ComputesLabels, // in its expressions
 
-	"trace":     PassesOn,
-	"geoip":     PassesOn,
-	"dnssec":    PassesOn,
-	"grpc":      Recurses,
-	"unbound":   Recurses,
-	"fanout":    Recurses,
-	"recursor":  Recurses,
-	"alternate": Recurses, // if the plugin behind it answers with some rcode
+	"kubernetes": HasZones,
+	"etcd":       HasZones,
+	"trace":      PassesOn,
+	"geoip":      PassesOn,
+	"dnssec":     PassesOn,
+	"grpc":       Recurses,
+	"unbound":    Recurses,
+	"fanout":     Recurses,
+	"recursor":   Recurses,
+	"alternate":  Recurses, // if the plugin behind it answers with some rcode
 }
 
 // Of returns the traits of a plugin, and reports whether there is a row for it.

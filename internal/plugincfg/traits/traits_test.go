@@ -35,6 +35,7 @@ func TestTraits(t *testing.T) {
 	}{
 		{"what recurses blocks", traits.Recurses, traits.NeverBlocks},
 		{"what recurses knows names of others", traits.Recurses, traits.OfGuest},
+		{"what has zones does not pass everything on", traits.HasZones, traits.PassesOn | traits.Recurses},
 		{"what observes answers nothing", traits.Observes, traits.OfGuest | traits.Recurses},
 		{"what answers for the guest does not pass everything on", traits.OfGuest, traits.PassesOn},
 	} {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command man writes the manual pages of puntctl, and the completions of shells, into a folder. It runs at
-// build time, so that puntctl does not have to contain the generators.
+// Command man writes manual pages and shell completions of puntctl at build time, which keeps the generators
+// out of puntctl.
 package main
 
 import (
@@ -44,8 +44,7 @@ func run(args []string) error {
 	return nil
 }
 
-// commands returns a list of the commands for the page of puntctl. cobra's page only names the pages of the
-// commands.
+// commands lists the commands for the page of puntctl. cobra's page only names their pages.
 func commands(root *cobra.Command) string {
 	lines := []string{"Commands:"}
 	for _, c := range root.Commands() {
@@ -56,7 +55,7 @@ func commands(root *cobra.Command) string {
 	return strings.Join(lines, "\n")
 }
 
-// completions returns the functions that write the completions of each shell, by file name.
+// completions returns functions by file name.
 func completions(root *cobra.Command) map[string]func(string) error {
 	return map[string]func(string) error{
 		"puntctl.bash": func(path string) error { return root.GenBashCompletionFileV2(path, true) },

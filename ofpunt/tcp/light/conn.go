@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package light is the server's end of a TCP connection that is made for one request and one
-// response, each of one segment, and that the client closes. It is a step machine (RFC 9293,
-// section 3.10.7): a segment, a response, or the time go in, and what is to be done comes out. It
-// has no lock, no goroutine and no timer.
-//
-// Whatever is more than that is handed over to a whole implementation of TCP, from where the
-// connection stands: a segment that is no whole request, a second one, what comes out of
-// order, a response that does not go into one segment, a client that says nothing for a while.
+// Package light is the server's end of a TCP connection for one request and one response of a segment each,
+// which the client closes. It is a state machine (RFC 9293, section 3.10.7): a segment, a response or the time goes
+// in, and a [Step] comes out. It has no lock, no goroutine and no timer.
 //
 //	SYN ─► SYN-ACK    ACK ─► nothing    request ─► response, which acknowledges it
 //	FIN ─► FIN-ACK    ACK ─► the end
 //
-// So the server sends three segments. What is lost is sent again when the client sends its part
-// again, and otherwise after a time: a response that was acknowledged late leaves the client
-// nothing to repeat.
+// A full TCP implementation takes over a connection that needs more: a partial or a second request, segments out of
+// order, a response of several segments, an idle client.
+//
+// The server repeats a lost segment when the client repeats its own, or after a timeout.
 package light
 
 import (
@@ -24,37 +20,31 @@ import (
 )
 
 const (
-	// Window, in bytes, is what the client may send: the window of the implementation that may take the
-	// connection over.
+	// Window is the receive window in bytes, also of the full implementation.
 	Window = 8 << 10
-	// MSS, in bytes, is of the segments that the client may send, and the most of those
-	// that it is sent.
+	// MSS, in bytes, bounds segments of the client, and to the client.
 	MSS = 1340
-	// MinMSS, in bytes, is the MSS of a client without the option (RFC 9293, section 3.7.1), and the least
-	// MSS: a lower one would turn an answer into thousands of segments.
+	// MinMSS, in bytes, is the default MSS (RFC 9293, section 3.7.1). Lower values are raised, as they would turn
+	// an answer into thousands of segments.
 	MinMSS = header.TCPDefaultMSS
 )
 
 const (
-	// handshakeTime is the time until the SYN-ACK is sent again for the first time, and sendTime the time for
-	// all other segments: as in RFC 6298, section 2.1, and in Linux on a link without delay.
+	// First retransmission timeouts of a SYN-ACK (RFC 6298, section 2.1), and of other segments, as in Linux
+	// without delay.
 	handshakeTime = time.Second
 	sendTime      = 200 * time.Millisecond
-	// UserTimeout is how long the client may leave what it is sent unacknowledged (RFC 9293,
-	// section 3.8.3).
+	// UserTimeout is how long data may stay unacknowledged (RFC 9293, section 3.8.3).
 	UserTimeout = 10 * time.Second
-	// AckTime is after how long a request that has no response yet is acknowledged (RFC 1122,
-	// section 4.2.3.2): well before the client sends it again, which is after 200 ms with Linux.
+	// AckTime delays the acknowledgement of a request without a response (RFC 1122, section 4.2.3.2). Linux
+	// retransmits after 200 ms.
 	AckTime = 40 * time.Millisecond
-	// idleTime is the time after which an idle connection is handed over: the other implementation knows how
-	// long it may last.
+	// idleTime is after how long an idle connection is handed over, to be idle there.
 	idleTime = 200 * time.Millisecond
-	// challengeTime is between two segments that answer what does not fit the connection (RFC 5961,
-	// section 7).
+	// challengeTime is the minimum interval of challenge ACKs (RFC 5961, section 7).
 	challengeTime = 500 * time.Millisecond
 )
 
-// Flags of segments.
 const (
 	fin = header.TCPFlagFin
 	syn = header.TCPFlagSyn
@@ -64,72 +54,64 @@ const (
 	urg = header.TCPFlagUrg
 )
 
-// Conn is one connection, from its SYN on.
+// Conn is a connection from its SYN on.
 type Conn struct {
-	// next is the sequence number that the client is to send next.
+	// next sequence number of the client
 	next uint32
-	// first is the sequence number of our SYN, una the first number without an acknowledgement, and unsent
-	// the first number that was not sent.
+	// our SYN, the first unacknowledged byte, and the first unsent byte
 	first, una, unsent uint32
-	// response is what of ours is not acknowledged as a whole, beginning with the number
-	// responseAt; nil for none.
+	// response begins at responseAt. It is nil once acknowledged as a whole.
 	response   []byte
 	responseAt uint32
-	// window, in bytes, is what the client has room for behind una. rawWindow is how its last
-	// segment has said so.
+	// window is in bytes from una on, rawWindow as in the last segment.
 	window    uint32
 	rawWindow uint16
-	// mss, in bytes, is the MSS of the client; scale is how many bits its window is shifted by, -1 without a
-	// window scale (RFC 7323, section 2.2); sack is set if it permits SACK.
+	// options of the client; mss in bytes, scale (RFC 7323, section 2.2) -1 for none
 	mss   uint16
 	scale int8
 	sack  bool
 
-	// established is set once our SYN is acknowledged.
+	// our SYN is acknowledged
 	established bool
-	// asked is set once there was a request, open while that is worked on, and responded once it
-	// has a response.
+	// asked: there was a request; open: it is in progress; responded: after the response
 	asked, open, responded bool
-	// owesAck is set if the client does not know that something has come.
+	// data of the client is unacknowledged
 	owesAck bool
-	// heardFin is set once the client has closed its side, sentFin once we have closed ours.
+	// FINs of the client, and ours
 	heardFin, sentFin bool
-	// tries is how often what is unacknowledged was sent again; sentAt is when it was sent for
-	// the first time.
+	// retransmissions, and time of the first transmission
 	tries  uint8
 	sentAt time.Time
-	// active is when a request came or was dealt with, or the handshake ended.
-	active time.Time
-	// challenged is when a segment that does not fit was last answered.
+	// last request, its end, or the end of the handshake
+	active     time.Time
 	challenged time.Time
 }
 
-// Do is what is to be done with a connection beside sending a segment.
+// Do is what the caller does after sending the segment of a Step.
 type Do uint8
 
-// What is to be done.
+// The values of Do.
 const (
 	// Nothing further.
 	Nothing Do = iota
-	// Request: the payload may be a request. Take or HandOver has to follow.
+	// Request: the payload may be a request. The caller calls Take or HandOver.
 	Request
-	// HandOver: the connection is to be handed over, and then the segment, if it was one that
-	// has led to this.
+	// HandOver: hand over the connection, then the received segment, if any.
 	HandOver
-	// Close: both sides are closed; the client may still have to be sent the FIN again.
+	// Close: both sides are closed. The FIN may need retransmission.
 	Close
-	// End: there is no connection any more.
+	// End: the connection has ended.
 	End
 )
 
-// Step is what comes out of a step: a segment to send, unless its flags are 0, and what else to do.
+// Step has a segment to send, if its flags are not 0, and what else to do.
 type Step struct {
 	Send Segment
 	Do   Do
 }
 
-// Open begins a connection by a SYN that has neither ACK, RST nor FIN. first is our first sequence number,
-// which no host may guess (RFC 6528).
+// Open begins a connection by a SYN without ACK, RST and FIN. first is our initial sequence number, which must be
+// unpredictable (RFC 6528).
 func Open(t header.TCP, first uint32, now time.Time) (Conn, Step) {
 	o := header.ParseSynOptions(t.Options(), false)
 	c := Conn{
@@ -140,13 +122,13 @@ func Open(t header.TCP, first uint32, now time.Time) (Conn, Step) {
 	return c, Step{Send: c.synAck()}
 }
 
-// IsEstablished reports whether the handshake is done.
+// IsEstablished reports whether the handshake is complete.
 func (c *Conn) IsEstablished() bool { return c.established }
 
-// OwesAck reports whether the client waits for an acknowledgement, which Tick gives after AckTime.
+// OwesAck reports whether Tick will send an acknowledgement after AckTime.
 func (c *Conn) OwesAck() bool { return c.owesAck }
 
-// Receive takes a segment of the client.
+// Receive processes a segment.
 func (c *Conn) Receive(t header.TCP, now time.Time) Step {
 	flags, seq, payload := t.Flags(), t.SequenceNumber(), t.Payload()
 	length := uint32(len(payload)) + bit(flags, fin)
@@ -154,12 +136,12 @@ func (c *Conn) Receive(t header.TCP, now time.Time) Step {
 	case flags&rst != 0:
 		return c.reset(seq, now)
 	case flags&syn != 0 && !c.established && flags&ack == 0 && seq+1 == c.next:
-		return Step{Send: c.synAck()} // ours was lost, or is late
+		return Step{Send: c.synAck()} // the first one was lost or is late
 	case flags&syn != 0:
 		return c.challenge(now) // RFC 5961, section 4
 	case !c.isAcceptable(seq, length):
 		if length > 0 && int32(seq-c.next) < 0 {
-			// What comes again says that ours was lost.
+			// The client repeats data, so our segment was lost.
 			return Step{Send: c.outstanding()}
 		}
 		return c.challenge(now)
@@ -172,8 +154,7 @@ func (c *Conn) Receive(t header.TCP, now time.Time) Step {
 	return c.text(t, now)
 }
 
-// reset takes a RST. Only one with the very number that is due is taken for the client's (RFC 5961,
-// section 3).
+// Only a RST with the expected sequence number ends the connection (RFC 5961, section 3).
 func (c *Conn) reset(seq uint32, now time.Time) Step {
 	switch at := seq - c.next; {
 	case at == 0:
@@ -184,8 +165,7 @@ func (c *Conn) reset(seq uint32, now time.Time) Step {
 	return Step{}
 }
 
-// challenge answers a segment that does not fit by where the connection stands, unless another one was
-// just answered so: what anybody may send without end is not to be answered as often.
+// challenge limits challenge ACKs: anybody can send invalid segments.
 func (c *Conn) challenge(now time.Time) Step {
 	if now.Sub(c.challenged) < challengeTime {
 		return Step{}
@@ -194,18 +174,16 @@ func (c *Conn) challenge(now time.Time) Step {
 	return Step{Send: c.acknowledgement()}
 }
 
-// isAcceptable reports whether a segment of so many sequence numbers is in our window (RFC 9293,
-// section 3.10.7.4).
+// RFC 9293, section 3.10.7.4. length is in sequence numbers.
 func (c *Conn) isAcceptable(seq, length uint32) bool {
 	return seq-c.next < Window || length > 0 && seq+length-1-c.next < Window
 }
 
-// acknowledged takes the acknowledgement and the window of a segment. It reports whether the rest
-// of the segment counts.
+// ok is false if the rest must not be read.
 func (c *Conn) acknowledged(t header.TCP, now time.Time) (Step, bool) {
 	number := t.AckNumber()
 	if number-c.first > c.unsent-c.first || !c.established && number != c.unsent {
-		// It acknowledges what was never sent.
+		// data that was never sent
 		if !c.established {
 			return Step{Send: Segment{Flags: rst, Seq: number}}, false
 		}
@@ -231,14 +209,13 @@ func (c *Conn) acknowledged(t header.TCP, now time.Time) (Step, bool) {
 	return Step{}, true
 }
 
-// text takes what a segment has of the client's stream: data, and its end.
 func (c *Conn) text(t header.TCP, now time.Time) Step {
 	flags, data := t.Flags(), len(t.Payload()) > 0
 	switch {
 	case flags&urg == 0 && !data && flags&fin == 0:
 		return Step{} // a mere acknowledgement
 	case c.heardFin:
-		return c.challenge(now) // nothing comes behind a FIN
+		return c.challenge(now) // nothing follows a FIN
 	case flags&urg != 0 || t.SequenceNumber() != c.next || data && c.asked || len(t.Payload()) > Window:
 		return Step{Do: HandOver}
 	case data:
@@ -253,8 +230,7 @@ func (c *Conn) text(t header.TCP, now time.Time) Step {
 	return c.close(now)
 }
 
-// Take takes the payload of the segment for a request, which is worked on from now on. A FIN may be in
-// the same segment.
+// Take takes the segment's payload as the request. The segment may have a FIN.
 func (c *Conn) Take(t header.TCP, now time.Time) {
 	c.next += uint32(len(t.Payload())) + bit(t.Flags(), fin)
 	c.heardFin = t.Flags()&fin != 0
@@ -263,7 +239,7 @@ func (c *Conn) Take(t header.TCP, now time.Time) {
 	c.owe(now)
 }
 
-// Untake takes Take back: the payload was none. HandOver has to follow.
+// Untake undoes Take. The caller calls HandOver.
 func (c *Conn) Untake(t header.TCP) {
 	c.next -= uint32(len(t.Payload())) + bit(t.Flags(), fin)
 	c.heardFin, c.asked, c.open, c.owesAck = false, false, false, false
@@ -275,9 +251,8 @@ func (c *Conn) owe(now time.Time) {
 	}
 }
 
-// Respond sends the response, which it keeps until it is acknowledged. A response that needs more
-// than one segment, or than the client has room for, or that is not the first, makes HandOver. Once
-// our side is closed nothing comes of a response.
+// Respond sends the response, and stores it until acknowledged. A second response, or one above a segment or the
+// client's window, needs HandOver. After our FIN Respond does nothing.
 func (c *Conn) Respond(b []byte, now time.Time) Step {
 	if c.sentFin {
 		return Step{}
@@ -293,7 +268,7 @@ func (c *Conn) Respond(b []byte, now time.Time) Step {
 	return Step{Send: c.outstanding()}
 }
 
-// Done says that the request has been dealt with.
+// Done ends the request.
 func (c *Conn) Done(now time.Time) Step {
 	c.open, c.active = false, now
 	if c.heardFin && !c.sentFin {
@@ -302,7 +277,7 @@ func (c *Conn) Done(now time.Time) Step {
 	return Step{}
 }
 
-// close closes our side, behind that of the client.
+// close is after the client's FIN.
 func (c *Conn) close(now time.Time) Step {
 	c.sentFin, c.owesAck = true, false
 	s := c.acknowledgement()
@@ -312,7 +287,7 @@ func (c *Conn) close(now time.Time) Step {
 	return Step{Send: s, Do: Close}
 }
 
-// Tick does the work that is due. Call it several times a second, and after AckTime while OwesAck reports so.
+// Tick does due work. Call it several times a second, and after AckTime while OwesAck.
 func (c *Conn) Tick(now time.Time) Step {
 	passed := now.Sub(c.sentAt)
 	switch {
@@ -326,7 +301,7 @@ func (c *Conn) Tick(now time.Time) Step {
 			return Step{Send: c.Abort(), Do: End}
 		}
 		if !c.open && !c.sentFin && now.Sub(c.active) >= UserTimeout {
-			return Step{Do: HandOver} // it is acknowledged bit by bit, and that must not last
+			return Step{Do: HandOver} // a slow client must not last
 		}
 		if passed >= sendTime<<c.tries {
 			c.tries++
@@ -343,30 +318,27 @@ func (c *Conn) Tick(now time.Time) Step {
 	return Step{}
 }
 
-// Abort returns the RST that ends the connection at the client, which is established.
+// Abort returns the RST of an established connection.
 func (c *Conn) Abort() Segment {
 	return Segment{Flags: rst | ack, Seq: c.unsent, Ack: c.next}
 }
 
-// Handover is where a connection stands that is handed over.
+// Handover is the state for the full implementation.
 type Handover struct {
-	// Next is the sequence number of the next byte of the client, and Unacknowledged the first of ours
-	// without an acknowledgement. Response, not nil if it was sent and not acknowledged, begins with that
-	// number.
+	// Next is the client's next sequence number, Unacknowledged our first unacknowledged one, from which Response
+	// begins.
 	Next, Unacknowledged uint32
 	Response             []byte
-	// HeardFin is set if the stream of the client ends with Next.
+	// HeardFin is set if the client's stream ends with Next.
 	HeardFin bool
-	// Window is what the last segment of the client has said, not scaled; the others are what its SYN
-	// has said, Scale is -1 for none.
+	// Window is of the client's last segment, unscaled. The options are of its SYN, Scale -1 for none.
 	Window uint16
 	MSS    uint16
 	Scale  int8
 	SACK   bool
 }
 
-// HandOver returns where the connection stands. It is established, our side is not closed, and it
-// is not to be used any more.
+// HandOver returns the state of an established connection before our FIN. Then the Conn must not be used.
 func (c *Conn) HandOver() Handover {
 	h := Handover{
 		Next: c.next, Unacknowledged: c.una, HeardFin: c.heardFin,
@@ -381,7 +353,7 @@ func (c *Conn) HandOver() Handover {
 	return h
 }
 
-// bit is 1 if the flag is set, as that takes a sequence number.
+// A set flag takes a sequence number.
 func bit(flags, flag header.TCPFlags) uint32 {
 	if flags&flag != 0 {
 		return 1

@@ -12,14 +12,14 @@ import (
 type Segment struct {
 	Flags    header.TCPFlags
 	Seq, Ack uint32
-	// Payload is not to be changed.
+	// Payload is immutable.
 	Payload []byte
-	// syn has the options of a SYN, of which there are optionsLen bytes.
+	// options of a SYN
 	syn        [maxOptions]byte
 	optionsLen uint8
 }
 
-// maxOptions, in bytes, is the size of the options of a SYN-ACK: MSS, window scale, SACK permitted, and NOPs.
+// bytes of MSS, window scale, SACK permitted, and NOPs
 const maxOptions = 12
 
 // Append appends the segment to dst, without ports and checksum.
@@ -37,8 +37,7 @@ func (s *Segment) Append(dst []byte) []byte {
 	return append(dst, s.Payload...)
 }
 
-// synAck is our SYN. Its options are those that the whole implementation would answer the SYN of
-// the client with.
+// synAck has the options of gVisor.
 func (c *Conn) synAck() Segment {
 	s := Segment{Flags: syn | ack, Seq: c.first, Ack: c.next}
 	n := header.EncodeMSSOption(MSS, s.syn[:])
@@ -55,12 +54,11 @@ func (c *Conn) synAck() Segment {
 	return s
 }
 
-// acknowledgement is a mere one.
 func (c *Conn) acknowledgement() Segment {
 	return Segment{Flags: ack, Seq: c.unsent, Ack: c.next}
 }
 
-// outstanding is what the client has not acknowledged, in one segment, or a mere acknowledgement.
+// outstanding returns the unacknowledged data, or an ACK.
 func (c *Conn) outstanding() Segment {
 	if !c.established {
 		return c.acknowledgement()

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package addnhosts follows the files addn_hosts that Neutron's DHCP agents write for the dnsmasq of each network
-// (neutron/agent/linux/dhcp.py, _output_addn_hosts_file). The folder of a file is the UUID of the network.
-// Routed networks have one more folder, the number of the segment.
+// Package addnhosts follows the addn_hosts files that Neutron's DHCP agents write for dnsmasq
+// (neutron/agent/linux/dhcp.py, _output_addn_hosts_file). The folder of a file is the network's UUID, in
+// routed networks below the segment's number.
 //
 //	DIR/[SEGMENT/]NETWORK/addn_hosts
 //	      │ inotify(7), and a look at all files every pollInterval
@@ -12,8 +12,8 @@
 //	      ▼                                                        ▼
 //	    Snapshot, by an atomic pointer ──────────────────────► Snapshot.Network
 //
-// The package does not know guests, nor the plugin that answers.
+// The package knows neither guests nor the plugin that answers.
 //
-// A Source has two goroutines: run reads folders and files, and owns all state except for the pointer; read passes
-// on the events of inotify. Snapshots are immutable. problemsMu guards the list of files that can't be read.
+// A Source has two goroutines: run owns all state except the pointer; read passes on inotify events.
+// Snapshots are immutable. problemsMu guards the list of unreadable files.
 package addnhosts

@@ -11,29 +11,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// event is an event of inotify(7).
 type event struct {
 	wd   int32 // -1 for an overflow
 	mask uint32
-	name string // within the folder, empty for the folder itself
+	name string // empty for the folder itself
 }
 
-// watched has the events of a folder that matter: a file is created, replaced, written, made readable or removed, or
-// the folder is removed.
+// watched: a file is created, replaced, written, made readable or removed, or the folder is removed.
 const watched = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_CLOSE_WRITE | unix.IN_ATTRIB | unix.IN_DELETE | unix.IN_MOVED_FROM |
 	unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
 
-// inotify is an instance of inotify(7).
 type inotify struct {
 	fd   int
 	file *os.File
-	// events has the events of read. It is closed when read has ended.
+	// events is closed at the end of read.
 	events chan event
-	// err is the reason for the end of read, valid once events is closed.
+	// err is valid once events is closed.
 	err error
 }
 
-// newInotify opens an instance and begins to read it.
 func newInotify() (*inotify, error) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
@@ -44,22 +40,19 @@ func newInotify() (*inotify, error) {
 	return i, nil
 }
 
-// add watches a folder, and returns the number of the watch. A watched folder keeps its number, a folder that was
-// removed and created again gets another one.
+// add returns a new number only for a recreated folder.
 func (i *inotify) add(dir string) (int32, error) {
 	wd, err := unix.InotifyAddWatch(i.fd, dir, watched)
 	return int32(wd), err
 }
 
-// close ends read.
 func (i *inotify) close() {
 	_ = i.file.Close() // nothing was written
 	for range i.events {
 	}
 }
 
-// read sends all events until the instance is closed or can't be read. The kernel stores events that are not received,
-// up to an overflow, which is an event too.
+// read gets an overflow as an event.
 func (i *inotify) read() {
 	defer close(i.events)
 	var b [64 << 10]byte
@@ -73,7 +66,7 @@ func (i *inotify) read() {
 	}
 }
 
-// decodeEvents calls f for each event of a read (struct inotify_event of <sys/inotify.h>).
+// decodeEvents takes struct inotify_event (<sys/inotify.h>).
 func decodeEvents(b []byte, f func(event)) {
 	for len(b) >= unix.SizeofInotifyEvent {
 		size := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(b[12:]))

@@ -15,44 +15,37 @@ import (
 
 // Network has the names of one network. It is immutable.
 type Network struct {
-	// Scope has this network only.
 	names.Scope
-	// Domain is the canonical domain of most names, the first in the alphabet of several, or empty.
+	// Domain is of most names, the alphabetically first of several, or empty.
 	Domain string
-	// Time is the time at which the files were read.
-	Time time.Time
-	// names is the number of names.
-	names int
+	Time   time.Time
+	names  int
 }
 
-// unread stands for a network whose files exist and have not been read.
+// unread is a network whose files exist and have not been read.
 var unread = new(Network)
 
-// isRead reports whether n has the names of a network.
 func (n *Network) isRead() bool { return n != nil && n != unread }
 
-// maxAddresses bounds the addresses of a name: an answer has no room for more (RFC 1035, section 4.2.2: 65,535 bytes, and
-// an A record takes 16).
+// maxAddresses is an answer's room: 65,535 bytes (RFC 1035, section 4.2.2), 16 for an A record.
 const maxAddresses = 4096
 
 var errAddresses = errors.New("the name has more addresses than an answer holds")
 
-// host is a name, and the domain by which the file completes it, or empty.
+// host is a name and its domain, or empty.
 type host struct{ name, domain string }
 
-// builder collects the hosts of one network.
 type builder struct {
 	addresses map[host][]netip.Addr
 	counts    map[string]int // of addresses, by name without a domain
-	domains   map[string]int // number of lines with a name in the domain
+	domains   map[string]int // lines with a name in the domain
 }
 
 func newBuilder() *builder {
 	return &builder{map[host][]netip.Addr{}, map[string]int{}, map[string]int{}}
 }
 
-// add adds a line: an address with canonical names. Neutron writes a name with its domain,
-// then the same without.
+// add takes Neutron's canonical names: with the domain, then without.
 func (b *builder) add(a netip.Addr, hostnames []string) error {
 	domain, full := "", false
 	for _, n := range hostnames {
@@ -61,7 +54,7 @@ func (b *builder) add(a netip.Addr, hostnames []string) error {
 		}
 		h := host{name: n}
 		if h.domain = completion(n, hostnames); h.domain == "" {
-			// A name of several labels is complete; join does not change it.
+			// A name of several labels is complete.
 			h.domain = parent(n)
 		}
 		if b.counts[h.name] == maxAddresses {
@@ -79,7 +72,7 @@ func (b *builder) add(a netip.Addr, hostnames []string) error {
 	return nil
 }
 
-// completion returns the labels behind n of the longest name that begins with n, or empty.
+// completion returns what the longest name with prefix n adds.
 func completion(n string, all []string) (rest string) {
 	for _, other := range all {
 		if r, ok := strings.CutPrefix(other, n); ok && len(r) > len(rest) {
@@ -89,7 +82,7 @@ func completion(n string, all []string) (rest string) {
 	return rest
 }
 
-// covered reports whether n is the completed form of a shorter one of the names.
+// covered reports whether n completes a shorter name.
 func covered(n string, all []string) bool {
 	for _, other := range all {
 		if rest := completion(other, all); rest != "" && other+rest == n {
@@ -99,7 +92,7 @@ func covered(n string, all []string) bool {
 	return false
 }
 
-// parent returns a canonical name without its first label, empty for a single label.
+// parent is empty for a single label.
 func parent(n string) string {
 	i, end := dns.NextLabel(n, 0)
 	if end {
@@ -108,7 +101,6 @@ func parent(n string) string {
 	return n[i:]
 }
 
-// done returns the network. The builder must not be used afterwards.
 func (b *builder) done(read time.Time) *Network {
 	h := names.NewHostnamesBuilder()
 	for host, addresses := range b.addresses {

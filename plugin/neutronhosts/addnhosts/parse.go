@@ -13,7 +13,7 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
-// Bounds of a file. A network of 65,536 ports with two addresses each has a file of some 10 MB.
+// Limits of a file. 65,536 ports with two addresses each need some 10 MB.
 const (
 	maxFile      = 32 << 20 // bytes
 	maxLine      = 4 << 10  // bytes
@@ -27,16 +27,15 @@ var (
 	errNames    = fmt.Errorf("it has more than %d names", maxLineNames)
 )
 
-// lines has the callbacks for the lines of a file. They must not keep the bytes.
+// lines' callbacks must not keep the bytes.
 type lines struct {
-	// host is called for a line with an address and at least one valid name, in the form of names.Canonical.
+	// host gets at least one valid name, as of names.Canonical.
 	host func(a netip.Addr, hostnames []string) error
-	// bad is called for a skipped line or name. Lines count from 1.
+	// bad gets a skipped line or name. Lines count from 1.
 	bad func(line int, text []byte, err error)
 }
 
-// parse reads a file in the form of hosts(5), as dnsmasq(8) does: an address and names with white space between them, and
-// comments. It skips a line that can't be parsed. It returns the read error of r.
+// parse reads hosts(5) as dnsmasq(8) does.
 func parse(r io.Reader, l lines) error {
 	limited := &io.LimitedReader{R: r, N: maxFile}
 	b := bufio.NewReaderSize(limited, maxLine)
@@ -66,7 +65,6 @@ func parse(r io.Reader, l lines) error {
 	}
 }
 
-// parseLine parses one line. It returns hostnames for reuse by the next line.
 func parseLine(number int, text []byte, hostnames []string, l lines) []string {
 	text, _, _ = bytes.Cut(text, []byte{'#'})
 	fields := bytes.Fields(text)

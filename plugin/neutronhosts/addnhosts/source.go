@@ -17,13 +17,11 @@ import (
 )
 
 const (
-	// pollInterval is the time between scans of all files, for changes without an event of inotify: the root
-	// is created later, or the file system is remote.
+	// pollInterval is for changes without inotify events: a root created later, or a remote file system.
 	pollInterval = 5 * time.Second
-	// settleTime is the wait for further changes before files are read: an agent that starts writes the files
-	// of all networks.
+	// settleTime gathers changes: a starting agent writes all files.
 	settleTime = 20 * time.Millisecond
-	// firstRead bounds the wait of Acquire for the names.
+	// firstRead is how long Acquire waits.
 	firstRead = 5 * time.Second
 )
 
@@ -35,25 +33,22 @@ type Logger interface {
 
 // Snapshot has the names of all networks. It is immutable.
 type Snapshot struct {
-	networks names.ShardedMap[string, *Network] // unread for one whose files can't be read
-	// complete is set if all folders could be listed.
+	networks names.ShardedMap[string, *Network] // unread if its files can't be read
 	complete bool
 	Stats    Stats
-	// Time is the time of the last change of a name.
-	Time time.Time
+	Time     time.Time
 }
 
 // Stats counts what a Source has read.
 type Stats struct {
-	Networks, Names int // of files that could be read
-	// BadLines counts skipped lines. A line that stays in the next version of its file counts once.
+	Networks, Names int
+	// BadLines counts a line once while it stays in its file.
 	BadLines uint64
-	// Unread counts files and folders that can't be read.
-	Unread int
+	Unread   int
 }
 
-// Network returns a network by its UUID as Neutron writes it, nil without a file. It reports false if this is unknown: the
-// file was never readable, or the network may be in a folder that can't be listed.
+// Network returns a network by Neutron's UUID, nil without a file. It reports false if unknown: the file was
+// never readable, or may be in an unlisted folder.
 func (s *Snapshot) Network(id string) (n *Network, read bool) {
 	switch n, _ = s.networks.Get(id); n {
 	case unread:
@@ -90,7 +85,7 @@ func (s *Source) Snapshot() *Snapshot { return s.current.Load() }
 // Changed returns a channel that is closed when the current snapshot is replaced.
 func (s *Source) Changed() <-chan struct{} { return *s.changed.Load() }
 
-// Problems returns the reasons of files that can't be read.
+// Problems returns why files can't be read.
 func (s *Source) Problems() []string {
 	s.problemsMu.Lock()
 	defer s.problemsMu.Unlock()
@@ -111,7 +106,6 @@ func (s *Source) stop() {
 	<-s.done
 }
 
-// awaitFirst waits for the first snapshot.
 func (s *Source) awaitFirst() {
 	t := time.NewTimer(firstRead)
 	defer t.Stop()
@@ -122,7 +116,6 @@ func (s *Source) awaitFirst() {
 	}
 }
 
-// run follows the folder until ctx ends.
 func (s *Source) run(ctx context.Context) {
 	defer close(s.done)
 	s.tree = newTree(s.dir, s.log)
@@ -149,7 +142,7 @@ func (s *Source) run(ctx context.Context) {
 	}
 }
 
-// take reads the files that e has changed, and further events within settleTime.
+// take gathers events within settleTime.
 func (t *tree) take(ctx context.Context, e event) {
 	changed, all := map[string]bool{}, false
 	add := func(e event) {
@@ -184,11 +177,10 @@ func (t *tree) take(ctx context.Context, e event) {
 	if all {
 		t.scan()
 	}
-	t.tellProblems()
+	t.logProblems()
 }
 
-// changed returns the network whose file an event has changed, or "". all is set if the event requires a scan of all
-// folders.
+// changed returns the changed network, or "". all requires a full scan.
 func (t *tree) changed(e event) (id string, all bool) {
 	network, watched := t.watches[e.wd]
 	switch {
@@ -199,13 +191,12 @@ func (t *tree) changed(e event) (id string, all bool) {
 		return "", true
 	case network == "":
 		return "", e.mask&unix.IN_ISDIR != 0
-	case e.name != fileName || e.mask&unix.IN_CREATE != 0: // one that is made is still to be written
+	case e.name != fileName || e.mask&unix.IN_CREATE != 0: // a created file is still to be written
 		return "", false
 	}
 	return network, false
 }
 
-// publish makes a snapshot with the changes.
 func (s *Source) publish() {
 	t := &s.tree
 	problems := t.problems()
@@ -239,7 +230,7 @@ func (s *Source) publish() {
 	close(*s.changed.Swap(&again))
 }
 
-// isNetwork reports whether a folder has the name of a network: a UUID (RFC 9562, section 4).
+// isNetwork reports whether name is a UUID (RFC 9562, section 4).
 func isNetwork(name string) bool {
 	if len(name) != 36 {
 		return false
@@ -257,12 +248,12 @@ func isNetwork(name string) bool {
 	return true
 }
 
-// isSegment reports whether a folder has the name of a segment: its segmentation id.
+// isSegment reports whether name is a segmentation id.
 func isSegment(name string) bool {
 	return name != "" && !slices.ContainsFunc([]byte(name), func(c byte) bool { return c < '0' || c > '9' })
 }
 
-// isMissing reports whether the file or folder of an error does not exist, or is being removed.
+// isMissing includes a file that is being removed.
 func isMissing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
 }

@@ -334,7 +334,7 @@ func TestBadLinesAreToldOnce(t *testing.T) {
 		write(t, filepath.Join(dir, red), fmt.Sprintf("10.0.1.%d vm1\n", i)+text.String())
 		await(t, s, red, "vm1.", fmt.Sprintf("[10.0.1.%d]", i))
 	}
-	if got := s.Snapshot().Stats.BadLines; got != 20 || log.Count("is skipped") != maxTold || log.Count("15 further lines") != 1 {
+	if got := s.Snapshot().Stats.BadLines; got != 20 || log.Count("is skipped") != maxLogged || log.Count("15 further lines") != 1 {
 		t.Errorf("%d bad lines, log %q", got, log.All())
 	}
 	write(t, filepath.Join(dir, red), "10.0.2.1 vm1\nworse vm\n")

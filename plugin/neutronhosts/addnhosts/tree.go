@@ -19,42 +19,38 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fileName is the name of the file in a network's folder.
 const fileName = "addn_hosts"
 
-// tree has the state of all folders and files. It belongs to one goroutine.
+// tree belongs to one goroutine.
 type tree struct {
 	root string
 	log  Logger
-	// inotify is nil if it does not work: then only scans find changes.
+	// inotify is nil if it does not work.
 	inotify *inotify
-	// watches has the network of each watched folder, by the number of the watch; "" for other folders.
-	watches map[int32]string
-	// unwatched is set once it was logged that a folder can't be watched.
-	unwatched bool
-	files     map[string]*files // by network
-	// folderProblems has the reasons of folders that can't be read, by path.
+	// watches has the network of each watch, "" for other folders.
+	watches        map[int32]string
+	unwatched      bool
+	files          map[string]*files // by network
 	folderProblems map[string]string
-	// complete is set if the last scan could list all folders.
+	// complete: the last scan could list all folders.
 	complete bool
-	told     map[string]string // the logged problems, by path
-	missing  bool              // the missing root was logged
+	logged   map[string]string
+	missing  bool // the missing root was logged
 
 	stats Stats
-	// edits has the networks that differ from the last snapshot, nil for a removed one.
-	// edited is set if names differ.
+	// edits are changed since the last snapshot, nil for removed. edited: names differ.
 	edits  map[string]*Network
 	edited bool
 }
 
-// files has the files of one network: one, or one for each segment.
+// files are the files of a network: one, or one for each segment.
 type files struct {
 	paths []string
-	// read has the stamps of the files in network, by path.
+	// read has the stamps by path.
 	read     map[string]stamp
 	network  *Network            // nil for none, or unread
 	badLines map[uint64]struct{} // hashes of the bad lines
-	problem  map[string]string   // the reasons of files that can't be read, by path
+	problem  map[string]string
 }
 
 // stamp changes when a file is written, replaced or made readable.
@@ -67,7 +63,7 @@ type stamp struct {
 func newTree(root string, log Logger) tree {
 	t := tree{
 		root: root, log: log, watches: map[int32]string{}, files: map[string]*files{},
-		folderProblems: map[string]string{}, told: map[string]string{}, edits: map[string]*Network{},
+		folderProblems: map[string]string{}, logged: map[string]string{}, edits: map[string]*Network{},
 	}
 	var err error
 	if t.inotify, err = newInotify(); err != nil {
@@ -82,7 +78,7 @@ func (t *tree) close() {
 	}
 }
 
-// events returns the channel of events, nil without inotify.
+// events returns nil without inotify.
 func (t *tree) events() <-chan event {
 	if t.inotify == nil {
 		return nil
@@ -90,7 +86,7 @@ func (t *tree) events() <-chan event {
 	return t.inotify.events
 }
 
-// endEvents handles the end of the events: a closed channel would be received from forever.
+// endEvents avoids receives from the closed channel.
 func (t *tree) endEvents() {
 	t.log.Warningf("%s: inotify has ended: %v; changes are found within %s", t.root, t.inotify.err, pollInterval)
 	t.close()
@@ -98,7 +94,7 @@ func (t *tree) endEvents() {
 	clear(t.watches)
 }
 
-// watch watches the folder of a network, or another folder for "".
+// watch takes "" for other folders.
 func (t *tree) watch(dir, network string) {
 	if t.inotify == nil {
 		return
@@ -111,16 +107,15 @@ func (t *tree) watch(dir, network string) {
 		t.unwatched = true
 		t.log.Warningf("%s: inotify has no room for more folders (sysctl fs.inotify.max_user_watches); changes in some are found within %s only", t.root, pollInterval)
 	}
-	// After any other error the folder can't be read either, which is logged.
+	// After other errors the read fails too, and logs.
 }
 
-// scan lists all folders and reads the files that have changed. It adds watches first, so that changes meanwhile are
-// events.
+// scan adds watches first, so that later changes are events.
 func (t *tree) scan() {
 	found := map[string][]string{}
 	clear(t.folderProblems)
 	t.complete = t.list(t.root, true, found)
-	t.tellMissing()
+	t.logMissing()
 	for id, paths := range found {
 		f := t.files[id]
 		if f == nil {
@@ -128,7 +123,7 @@ func (t *tree) scan() {
 			t.files[id] = f
 		}
 		if !t.complete {
-			// The network may be in a folder that can't be listed.
+			// The network may be in an unlisted folder.
 			paths = slices.Compact(slices.Sorted(slices.Values(slices.Concat(f.paths, paths))))
 		}
 		force := !slices.Equal(f.paths, paths)
@@ -140,11 +135,10 @@ func (t *tree) scan() {
 			t.remove(id)
 		}
 	}
-	t.tellProblems()
+	t.logProblems()
 }
 
-// list adds the files of a folder to found, by network. It reports whether it could read the folder and the folders of
-// segments in it.
+// list reports whether it could read the folder and its segments.
 func (t *tree) list(dir string, segments bool, found map[string][]string) (complete bool) {
 	t.watch(dir, "")
 	entries, err := os.ReadDir(dir)
@@ -153,7 +147,7 @@ func (t *tree) list(dir string, segments bool, found map[string][]string) (compl
 		return false
 	}
 	if dir == t.root {
-		// No folder, so no network is hidden in it.
+		// A file hides no network.
 		if err := CheckFolder(dir); err != nil {
 			t.folderProblems[dir] = err.Error()
 		}
@@ -181,8 +175,7 @@ func CheckFolder(path string) error {
 	return nil
 }
 
-// tellMissing logs that the root is missing, and that it exists again.
-func (t *tree) tellMissing() {
+func (t *tree) logMissing() {
 	_, err := os.Stat(t.root)
 	switch missing := err != nil && isMissing(err); {
 	case missing && !t.missing:
@@ -194,7 +187,7 @@ func (t *tree) tellMissing() {
 	}
 }
 
-// read reads the files of a network if they have changed, or if force is set.
+// read reads changed files, with force all files.
 func (t *tree) read(id string, force bool) {
 	f := t.files[id]
 	if f == nil {
@@ -212,7 +205,7 @@ func (t *tree) read(id string, force bool) {
 	}
 	switch {
 	case len(f.problem) > 0: // the previous names stay
-	case !t.complete && !f.network.isRead(): // a part of the network may be in a folder that can't be listed
+	case !t.complete && !f.network.isRead(): // a part of the network may be in an unlisted folder
 	case len(now) == 0:
 		t.withdraw(id)
 	case force || !maps.Equal(now, f.read):
@@ -223,7 +216,7 @@ func (t *tree) read(id string, force bool) {
 	}
 }
 
-// build makes the network of the current files. If a file can't be read, the network stays as it was.
+// build keeps the network if a file can't be read.
 func (t *tree) build(id string, now map[string]stamp) {
 	f := t.files[id]
 	b, bad := newBuilder(), &badLines{known: f.badLines, seen: map[uint64]struct{}{}}
@@ -240,13 +233,13 @@ func (t *tree) build(id string, now map[string]stamp) {
 	if len(f.problem) > 0 {
 		return
 	}
-	bad.tell(t.log)
+	bad.logTo(t.log)
 	t.stats.BadLines += bad.fresh
 	f.badLines, f.read = bad.seen, now
 	t.set(id, b.done(time.Now()))
 }
 
-// set sets the network of an id: nil for none, or unread.
+// set takes nil for none, or unread.
 func (t *tree) set(id string, n *Network) {
 	f := t.files[id]
 	if f.network.isRead() {
@@ -264,19 +257,17 @@ func (t *tree) set(id string, n *Network) {
 	f.network = n
 }
 
-// withdraw removes the names of a network. Its folder may stay.
+// withdraw removes a network's names. Its folder may stay.
 func (t *tree) withdraw(id string) {
 	t.set(id, nil)
 	t.files[id].read, t.files[id].badLines = nil, nil
 }
 
-// remove removes a network whose folder is gone.
 func (t *tree) remove(id string) {
 	t.withdraw(id)
 	delete(t.files, id)
 }
 
-// allProblems returns the reasons of files and folders that can't be read, by path.
 func (t *tree) allProblems() map[string]string {
 	all := maps.Clone(t.folderProblems)
 	for _, f := range t.files {
@@ -285,7 +276,6 @@ func (t *tree) allProblems() map[string]string {
 	return all
 }
 
-// problems returns allProblems in the order of their paths.
 func (t *tree) problems() (texts []string) {
 	all := t.allProblems()
 	for _, path := range slices.Sorted(maps.Keys(all)) {
@@ -294,34 +284,33 @@ func (t *tree) problems() (texts []string) {
 	return texts
 }
 
-// maxTold bounds the log lines of one kind at a time.
-const maxTold = 5
+// maxLogged limits the log lines of one kind at a time.
+const maxLogged = 5
 
-// tellProblems logs new problems, and the end of problems.
-func (t *tree) tellProblems() {
+// logProblems logs the begin and end of problems.
+func (t *tree) logProblems() {
 	all := t.allProblems()
-	if len(all)+len(t.told) == 0 {
+	if len(all)+len(t.logged) == 0 {
 		return
 	}
 	fresh := 0
 	for path, text := range all {
-		if t.told[path] == text {
+		if t.logged[path] == text {
 			continue
 		}
-		if fresh++; fresh <= maxTold {
+		if fresh++; fresh <= maxLogged {
 			t.log.Warningf("%s", text)
 		}
 	}
-	if fresh > maxTold {
-		t.log.Warningf("%s: %d further files or folders can't be read", t.root, fresh-maxTold)
+	if fresh > maxLogged {
+		t.log.Warningf("%s: %d further files or folders can't be read", t.root, fresh-maxLogged)
 	}
 	if len(all) == 0 {
 		t.log.Infof("%s: all files are read", t.root)
 	}
-	t.told = all
+	t.logged = all
 }
 
-// badLines collects the bad lines of one network.
 type badLines struct {
 	known, seen map[uint64]struct{} // hashes of the previous files, and of these
 	fresh       uint64
@@ -331,8 +320,8 @@ type badLines struct {
 var lineSeed = maphash.MakeSeed()
 
 func (b *badLines) add(path string, line int, text []byte, err error) {
-	told := fmt.Sprintf("%s: %.80q: %v", path, text, err)
-	hash := maphash.String(lineSeed, told)
+	problem := fmt.Sprintf("%s: %.80q: %v", path, text, err)
+	hash := maphash.String(lineSeed, problem)
 	if _, again := b.seen[hash]; again {
 		return
 	}
@@ -340,18 +329,17 @@ func (b *badLines) add(path string, line int, text []byte, err error) {
 	if _, known := b.known[hash]; known {
 		return
 	}
-	if b.fresh++; b.fresh <= maxTold {
+	if b.fresh++; b.fresh <= maxLogged {
 		b.texts = append(b.texts, fmt.Sprintf("%s:%d: %.80q is skipped: %v", path, line, text, err))
 	}
 }
 
-// tell logs the fresh lines.
-func (b *badLines) tell(log Logger) {
+func (b *badLines) logTo(log Logger) {
 	for _, text := range b.texts {
 		log.Warningf("%s", text)
 	}
-	if b.fresh > maxTold {
-		log.Warningf("%d further lines are skipped beside these", b.fresh-maxTold)
+	if b.fresh > maxLogged {
+		log.Warningf("%d further lines are skipped beside these", b.fresh-maxLogged)
 	}
 }
 
@@ -369,7 +357,7 @@ func stampOf(path string) (stamp, error) {
 
 var errNotRegular = errors.New("not a regular file")
 
-// readFile parses a file. It does not follow links, nor wait for the writer of a pipe.
+// readFile does not follow links, nor wait for the writer of a pipe.
 func readFile(path string, l lines) error {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -386,7 +374,7 @@ func readFile(path string, l lines) error {
 	return parse(f, l)
 }
 
-// explain returns the text of an error about a path. want is the required permission.
+// explain adds the required permission.
 func explain(err error, path, want string) string {
 	if !errors.Is(err, fs.ErrPermission) {
 		return err.Error()

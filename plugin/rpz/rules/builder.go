@@ -14,35 +14,32 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Builder makes the Rules of a zone of its records, or changes Rules by some records.
+// Builder makes or edits the Rules of a zone.
 type Builder struct {
 	origin Name
 	limits Limits
 	rules  Rules
-	// edits is set if the Builder has begun with other Rules.
+	// edits is set by Rules.Edit.
 	edits bool
-	// interned are sets of local records that are in rules.data. A Builder that edits knows its own only.
+	// interned are sets in rules.data; while editing, only new ones.
 	interned map[string]Policy
 
-	// group are the records of owner that Add or Delete has got, which are mostly together. There are at
-	// most maxGroup. deletes says which of the two.
+	// group has up to maxGroup consecutive records of one owner. deletes is set for deleted ones.
 	owner   string
 	group   []dns.RR
 	deletes bool
 }
 
 const (
-	// maxGroup bounds the records that wait in a group, which are not packed yet.
 	maxGroup = 256
-	// maxSet bounds the local records of one rule, in bytes: an answer has room for no more.
+	// maxSet is the bytes of a rule's local records: an answer has no room for more.
 	maxSet = 64 << 10
-	// address4Size and address6Size are what a rule for an address takes at most, in bytes: a feed
-	// can choose prefixes of which each two have a path of their own in the table. Most rules take
-	// 100 bytes.
+	// address4Size and address6Size are the most bytes of a rule, as a feed can choose prefixes without
+	// shared paths. Most rules take 100.
 	address4Size, address6Size = 256, 1024
 )
 
-// NewBuilder returns one for the zone of a fully qualified name.
+// NewBuilder returns a Builder for a fully qualified zone.
 func NewBuilder(origin string, limits Limits) (*Builder, error) {
 	b := &Builder{limits: limits, interned: map[string]Policy{}}
 	if !b.origin.Set(origin) || origin == "." {
@@ -52,8 +49,8 @@ func NewBuilder(origin string, limits Limits) (*Builder, error) {
 	return b, nil
 }
 
-// Add takes a record. Its error is for a zone that is not to be used, such as ErrTooLarge; a record
-// that is no rule is skipped and counted. Errors may come with a later record.
+// Add takes a record, and skips and counts one that is no rule. An error, such as ErrTooLarge, makes the zone
+// unusable; it may come with a later record.
 func (b *Builder) Add(rr dns.RR) error {
 	if b.rules.records++; b.limits.Records > 0 && b.rules.records > b.limits.Records {
 		return b.limits.tooManyRecords()
@@ -61,7 +58,6 @@ func (b *Builder) Add(rr dns.RR) error {
 	return b.take(rr, false)
 }
 
-// take takes a record that is added or deleted.
 func (b *Builder) take(rr dns.RR, deletes bool) error {
 	h := rr.Header()
 	if h.Name != b.owner || len(b.group) == maxGroup || deletes != b.deletes {
@@ -74,7 +70,7 @@ func (b *Builder) take(rr dns.RR, deletes bool) error {
 	return nil
 }
 
-// Rules returns the rules of all records. The Builder is not used again.
+// Rules returns the rules of all records. The Builder must not be used again.
 func (b *Builder) Rules() (*Rules, error) {
 	if err := b.flush(); err != nil {
 		return nil, err
@@ -88,7 +84,6 @@ func (b *Builder) Rules() (*Rules, error) {
 	return b.finish(), nil
 }
 
-// finish returns the Rules in the least memory.
 func (b *Builder) finish() *Rules {
 	r := b.rules
 	r.names.finish()
@@ -96,7 +91,6 @@ func (b *Builder) finish() *Rules {
 	return &r
 }
 
-// flush takes the records of one owner.
 func (b *Builder) flush() error {
 	group := b.group
 	b.group = b.group[:0]
@@ -136,8 +130,7 @@ func (b *Builder) takeGroup(group []dns.RR) error {
 	return nil
 }
 
-// size returns how many bytes the rules take so far. Local records count twice, as interned has
-// them too.
+// size is in bytes. Local records count twice, with interned.
 func (b *Builder) size() int64 {
 	r := &b.rules
 	names, addresses := r.names.finished(), 0
@@ -150,12 +143,11 @@ func (b *Builder) size() int64 {
 	return int64(names) + 2*int64(len(r.data)) + int64(addresses)
 }
 
-// apex takes the records at the name of the zone.
 func (b *Builder) apex(group []dns.RR) error {
 	for _, rr := range group {
 		soa, ok := rr.(*dns.SOA)
 		if !ok {
-			continue // NS and the like are of the zone, not of rules
+			continue // NS and the like are no rules
 		}
 		if b.edits {
 			return fmt.Errorf("%s: an SOA record among others, expected it from SetSOA", b.owner)
@@ -168,8 +160,7 @@ func (b *Builder) apex(group []dns.RR) error {
 	return nil
 }
 
-// ruleRecords returns the records that make a rule: not those by which a zone is signed or
-// delegated, which no answer is made of.
+// ruleRecords removes DNSSEC and delegation records.
 func (b *Builder) ruleRecords(group []dns.RR) []dns.RR {
 	rest := group[:0]
 	for _, rr := range group {
@@ -193,7 +184,6 @@ func (b *Builder) ruleRecords(group []dns.RR) []dns.RR {
 	return rest
 }
 
-// bad counts records that are no rule.
 func (b *Builder) bad(group []dns.RR, why string) {
 	s := &b.rules.Stats
 	if s.Bad == 0 {
@@ -202,7 +192,7 @@ func (b *Builder) bad(group []dns.RR, why string) {
 	s.Bad += b.signed(len(group))
 }
 
-// signed returns n for records that are added, and -n for those that are deleted.
+// signed returns n for added records, -n for deleted ones.
 func (b *Builder) signed(n int) int {
 	if b.deletes {
 		return -n
@@ -210,7 +200,6 @@ func (b *Builder) signed(n int) int {
 	return n
 }
 
-// add takes the records of one rule.
 func (b *Builder) add(n *Name, group []dns.RR) error {
 	switch t := triggerOf(n); t {
 	case QName:
@@ -270,7 +259,7 @@ func (b *Builder) addAddress(prefix netip.Prefix, self string, group []dns.RR) e
 	return nil
 }
 
-// setAddress gives a prefix a policy, 0 for none.
+// setAddress removes the rule for p 0.
 func (b *Builder) setAddress(prefix netip.Prefix, p Policy) {
 	r := &b.rules
 	switch { // the table of the Rules before is in use
@@ -284,12 +273,11 @@ func (b *Builder) setAddress(prefix netip.Prefix, p Policy) {
 	r.v4, r.v6 = r.addresses.Size4() > 0, r.addresses.Size6() > 0
 }
 
-// policy returns the policy of an owner that has one of old already, 0 for none, and gets
-// records. self is what a CNAME has as its target in an obsolete form of Passthru.
+// policy adds records to old, 0 for none. self is the CNAME target of the obsolete Passthru.
 func (b *Builder) policy(old Policy, group []dns.RR, self string) (Policy, error) {
 	p := old
 	var set []byte
-	hasCNAME := false // in set, which has nothing else then
+	hasCNAME := false // then set has nothing else
 	if old >= firstLocal {
 		set = b.rules.set(old)
 		set = set[:len(set):len(set)]
@@ -332,7 +320,7 @@ func (b *Builder) policy(old Policy, group []dns.RR, self string) (Policy, error
 	return b.intern(set)
 }
 
-// mayBecome returns an error if a rule with policy p, 0 for none, can't get an action.
+// mayBecome checks that a rule with policy p, 0 for none, can get an action.
 func (b *Builder) mayBecome(p Policy, action Action) error {
 	switch {
 	case p != 0 && p != Policy(action):
@@ -343,7 +331,6 @@ func (b *Builder) mayBecome(p Policy, action Action) error {
 	return nil
 }
 
-// actionOf returns the action that a CNAME record stands for, NoAction for any other record.
 func actionOf(rr dns.RR, self string) Action {
 	cname, ok := rr.(*dns.CNAME)
 	if !ok {
@@ -361,7 +348,7 @@ var (
 	errSet   = fmt.Errorf("the records of one name take more than %d bytes, expected what an answer has room for", maxSet)
 )
 
-// packed returns a record in wire format, with the root as its owner.
+// packed returns wire format with the root as owner.
 func packed(rr dns.RR) ([]byte, error) {
 	c := dns.Copy(rr)
 	c.Header().Name = "."
@@ -376,17 +363,15 @@ func packed(rr dns.RR) ([]byte, error) {
 	return buf[:n], nil
 }
 
-// recordHeader is the size of the fields before the data of a record in a set: the root, type, class, TTL and
-// the size of the data.
+// recordHeader precedes RDATA in a set: root, type, class, TTL and length.
 const recordHeader = 11
 
-// contains reports whether a set has a record that is the same.
 func contains(set, record []byte, same func(a, b []byte) bool) bool {
 	from, _ := find(set, record, same)
 	return from >= 0
 }
 
-// find returns where in a set a record is that is the same, and where it ends; -1 for nowhere.
+// find returns -1 for none.
 func find(set, record []byte, same func(a, b []byte) bool) (from, to int) {
 	for from < len(set) {
 		to = from + recordHeader + int(binary.BigEndian.Uint16(set[from+recordHeader-2:]))
@@ -398,13 +383,12 @@ func find(set, record []byte, same func(a, b []byte) bool) (from, to int) {
 	return -1, -1
 }
 
-// sameRecord reports whether two records of a set differ in nothing but their TTL.
+// sameRecord ignores the TTL.
 func sameRecord(a, b []byte) bool {
 	const ttl, data = 5, 9
 	return bytes.Equal(a[:ttl], b[:ttl]) && bytes.Equal(a[data:], b[data:])
 }
 
-// intern returns the policy of a set of local records.
 func (b *Builder) intern(set []byte) (Policy, error) {
 	if p, ok := b.interned[string(set)]; ok {
 		return p, nil

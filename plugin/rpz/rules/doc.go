@@ -9,7 +9,6 @@
 //	a delta ────► Rules.Edit ─► Builder.Delete, Builder.Add ─► Builder.Rules       │
 //	                                           Rules.Name, Rules.Address ◄─ query ─┘
 //
-// Rules are immutable and small: a million names take less than 100 bytes each. Only addresses have pointers.
-// The package knows neither servers nor queries, nor the origin of a zone. It has no goroutines and no locks;
-// a Builder is for one goroutine.
+// Rules are immutable and small: a name takes less than 100 bytes. Only addresses have pointers. The package
+// has no goroutines and no locks; a Builder is for one goroutine.
 package rules

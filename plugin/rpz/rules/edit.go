@@ -19,13 +19,11 @@ var (
 	errForm     = errors.New("the zone has an IPv6 prefix in another form than the shortest, expected none in a zone that is edited")
 )
 
-// CanEdit reports whether Edit has no error.
+// CanEdit reports whether Edit succeeds.
 func (r *Rules) CanEdit() bool { return !r.ambiguous }
 
-// Edit returns a Builder that begins with r, and makes other Rules by records that are added and deleted.
-// The Builder copies the table of names, so an edit costs some time for each rule and more for each
-// record. Adding a record that is there is an error, and so is deleting one that is not; r stays as it is
-// in any case.
+// Edit returns a Builder with a copy of r, at a cost for each rule. Adding a present record or deleting a
+// missing one is an error.
 func (r *Rules) Edit(origin string, limits Limits) (*Builder, error) {
 	if r.ambiguous {
 		return nil, errForm
@@ -41,16 +39,15 @@ func (r *Rules) Edit(origin string, limits Limits) (*Builder, error) {
 	return b, nil
 }
 
-// Delete deletes a record. It is for a Builder that edits.
+// Delete deletes a record. Only for a Builder of Edit.
 func (b *Builder) Delete(rr dns.RR) error {
 	b.rules.records--
 	return b.take(rr, true)
 }
 
-// SetSOA replaces the SOA record. It is for a Builder that edits.
+// SetSOA replaces the SOA record. Only for a Builder of Edit.
 func (b *Builder) SetSOA(soa *dns.SOA) { b.rules.SOA = soa }
 
-// deleteName deletes records of a rule for a name.
 func (b *Builder) deleteName(n *Name, group []dns.RR) error {
 	place, without := &b.rules.top, n.withoutAsterisk()
 	if without < n.labels {
@@ -72,7 +69,6 @@ func (b *Builder) deleteName(n *Name, group []dns.RR) error {
 	return nil
 }
 
-// deleteAddress deletes records of a rule for an address.
 func (b *Builder) deleteAddress(prefix netip.Prefix, self string, group []dns.RR) error {
 	r := &b.rules
 	if r.addresses == nil {
@@ -90,7 +86,7 @@ func (b *Builder) deleteAddress(prefix netip.Prefix, self string, group []dns.RR
 	return nil
 }
 
-// without returns the policy that is left of another one without some records, 0 for none.
+// without deletes records from old, 0 for none.
 func (b *Builder) without(old Policy, group []dns.RR, self string) (Policy, error) {
 	p := old
 	var set []byte
@@ -125,18 +121,17 @@ func (b *Builder) without(old Policy, group []dns.RR, self string) (Policy, erro
 	return b.intern(set)
 }
 
-// forget records that a rule no longer refers to a policy.
+// forget counts the data of a policy as dead.
 func (b *Builder) forget(p Policy) {
 	if p >= firstLocal {
 		b.rules.dead += 4 + len(b.rules.set(p))
 	}
 }
 
-// minDead is how many dead bytes are worth no new copy.
+// minDead bytes are not worth a copy.
 const minDead = 64 << 10
 
-// checkCounts returns an error if more records were deleted than there are. Of records that are no rules
-// only their number is known.
+// checkCounts fails if more records were deleted than exist. Records that are no rules are only counted.
 func (b *Builder) checkCounts() error {
 	r := &b.rules
 	if r.Stats.Bad < 0 || r.records < 0 {
@@ -150,7 +145,6 @@ func (b *Builder) checkCounts() error {
 	return nil
 }
 
-// edited returns the Rules of a Builder that edits.
 func (b *Builder) edited() (*Rules, error) {
 	r := &b.rules
 	if r.ambiguous {
@@ -166,11 +160,11 @@ func (b *Builder) edited() (*Rules, error) {
 	return &final, nil
 }
 
-// compact returns the same Rules without dead bytes.
+// compact removes dead bytes.
 func (r *Rules) compact() (*Rules, error) {
 	b := Builder{rules: *r, interned: map[string]Policy{}}
 	b.rules.names, b.rules.data, b.rules.dead = table{}, nil, 0
-	// A name above another one is the end of it, so those with nothing below come first.
+	// A name above another is a suffix of its bytes, so leaves come first.
 	for i := range r.names.slots {
 		if s := &r.names.slots[i]; r.names.tags[i] != 0 && s.children == 0 {
 			if err := b.copyName(r, s); err != nil {
@@ -202,7 +196,6 @@ func (r *Rules) compact() (*Rules, error) {
 	return b.finish(), nil
 }
 
-// copyName copies the policies of a name from r.
 func (b *Builder) copyName(r *Rules, s *slot) error {
 	var n Name
 	n.setWire(r.names.nameAt(s))
@@ -217,7 +210,6 @@ func (b *Builder) copyName(r *Rules, s *slot) error {
 	return err
 }
 
-// copyPolicy returns the policy that stands for the same as p in r.
 func (b *Builder) copyPolicy(r *Rules, p Policy) (Policy, error) {
 	if p < firstLocal {
 		return p, nil

@@ -8,18 +8,15 @@ import (
 	"io"
 )
 
-// ending reads a file, and a blank line after it. Without that line dns.ZoneParser accepts a last record
-// without RDATA, as dynamic updates have (RFC 2136). It refuses such a record before another line.
+// ending appends a blank line: else dns.ZoneParser accepts a last record without RDATA (RFC 2136).
 type ending struct {
 	file io.Reader
-	// line counts those that have begun, from 1.
+	// line counts from 1.
 	line int
-	// half is set while the last byte read is not a newline.
+	// half is set while the last byte is not a newline.
 	half bool
-	// over is set when the blank line was read.
 	over bool
-	// err is why the file could not be read to its end, nil for nothing. The parser may name
-	// another error for the half of a line before it.
+	// err is the read error. The parser may report the half line before it.
 	err error
 }
 
@@ -52,5 +49,5 @@ func (e *ending) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// torn reports whether the file was read to its end, and that is within a line.
+// torn reports whether the file ends within a line.
 func (e *ending) torn() bool { return e.over && e.half }

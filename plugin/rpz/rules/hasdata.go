@@ -8,9 +8,8 @@ import (
 	"github.com/miekg/dns"
 )
 
-// hasData reports whether a record has RDATA, and each name, address and text that its type has in
-// it. Package dns takes and packs records without, as dynamic updates (RFC 2136) have them; in an
-// answer they are malformed.
+// hasData reports whether a record has all RDATA fields. Package dns also packs records without RDATA (RFC
+// 2136), which are malformed in an answer.
 func hasData(rr dns.RR) bool {
 	switch rr := rr.(type) { // most rules
 	case *dns.CNAME:
@@ -23,13 +22,12 @@ func hasData(rr dns.RR) bool {
 	return !lacksField(reflect.ValueOf(rr).Elem())
 }
 
-// lacksField reports whether a field of a record is empty that takes a byte at least. The fields
-// are tagged with their form on the wire.
+// lacksField reports an empty field of at least a byte, by struct tags.
 func lacksField(rr reflect.Value) bool {
 	for i := range rr.NumField() {
 		f := rr.Field(i)
 		if f.Kind() == reflect.Struct {
-			if f.Type() != headerType && lacksField(f) { // HTTPS has all of SVCB
+			if f.Type() != headerType && lacksField(f) { // HTTPS embeds SVCB
 				return true
 			}
 			continue

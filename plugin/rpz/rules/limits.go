@@ -8,20 +8,18 @@ import (
 	"io"
 )
 
-// Limits bound one zone, so that a feed can't take all memory of the node.
+// Limits keep a feed from taking all memory of the node.
 type Limits struct {
-	// Records is the largest number of records, 0 for any. Records that are no rules count.
+	// Records includes records that are no rules. 0 is no limit.
 	Records int
-	// Bytes is the largest size of the rules in memory, in bytes, 0 for any. A file, or the messages
-	// of a transfer, may have readFactor times as many.
+	// Bytes is the memory of the rules, 0 for no limit. A file or transfer may have readFactor times as many.
 	Bytes int64
 }
 
-// readFactor is how much larger the text of a zone may be than its rules in memory, which have neither
-// comments nor the records that are no rules.
+// readFactor allows for comments and records that are no rules.
 const readFactor = 4
 
-// ErrTooLarge is the error of a zone that is over its Limits.
+// ErrTooLarge is the error of a zone over its Limits.
 var ErrTooLarge = errors.New("the zone is too large")
 
 func (l Limits) tooManyRecords() error {
@@ -32,8 +30,7 @@ func (l Limits) tooManyBytes() error {
 	return fmt.Errorf("%w: its rules take more than %d bytes, expected max_bytes at most", ErrTooLarge, l.Bytes)
 }
 
-// Reader returns a reader of r whose error is ErrTooLarge behind the bytes that a file, or the messages
-// of a transfer, may have.
+// Reader returns a reader that fails with ErrTooLarge after readFactor times Bytes.
 func (l Limits) Reader(r io.Reader) io.Reader {
 	if l.Bytes <= 0 {
 		return r
@@ -48,7 +45,6 @@ type limitedReader struct {
 	err  error
 }
 
-// Read implements io.Reader.
 func (r *limitedReader) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p)
 	if r.left -= int64(n); r.left < 0 {

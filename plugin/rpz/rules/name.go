@@ -8,21 +8,18 @@ import (
 	"github.com/miekg/dns"
 )
 
-// maxName is the longest name in bytes, without the root label (RFC 1035, section 2.3.4).
+// maxName is in bytes, without the root label (RFC 1035, section 2.3.4).
 const maxName = 254
 
-// Name is a domain name in wire format (RFC 1035, section 3.1), in lower case. It is set in
-// place, since a query has one on its stack.
+// Name is a lower-case domain name in wire format (RFC 1035, section 3.1). A query has one on its stack.
 type Name struct {
-	wire [maxName + 1]byte
-	size int // in bytes, without the root label
-	// offsets are where the labels begin, the first one at 0.
+	wire    [maxName + 1]byte
+	size    int // in bytes, without the root label
 	offsets [maxName/2 + 1]uint8
 	labels  int
 }
 
-// Set makes n the fully qualified name s, in presentation format. It reports whether that is a
-// name.
+// Set parses a fully qualified name. It reports whether s is valid.
 func (n *Name) Set(s string) bool {
 	n.size, n.labels = 0, 0
 	if s == "." {
@@ -51,7 +48,7 @@ func (n *Name) Set(s string) bool {
 	return begin > 0 && begin == len(s)
 }
 
-// setEscaped is Set for a name that may have escapes (RFC 1035, section 5.1).
+// setEscaped is Set for a name with escapes (RFC 1035, section 5.1).
 func (n *Name) setEscaped(s string) bool {
 	var b [maxName + 1]byte
 	size, err := dns.PackDomainName(s, b[:], 0, nil, false)
@@ -77,7 +74,6 @@ func lower(c byte) byte {
 	return c
 }
 
-// suffix returns n without its first labels.
 func (n *Name) suffix(without int) []byte {
 	if without >= n.labels {
 		return nil
@@ -85,7 +81,6 @@ func (n *Name) suffix(without int) []byte {
 	return n.wire[n.offsets[without]:n.size]
 }
 
-// label returns one label.
 func (n *Name) label(i int) []byte {
 	at := int(n.offsets[i])
 	return n.wire[at+1 : at+1+int(n.wire[at])]
@@ -94,8 +89,7 @@ func (n *Name) label(i int) []byte {
 // isWildcard reports whether the first label is an asterisk (RFC 4592, section 2.1.1).
 func (n *Name) isWildcard() bool { return n.labels > 0 && n.wire[0] == 1 && n.wire[1] == '*' }
 
-// withoutAsterisk returns how many labels a rule for names has in front of the name it is stored at: 1 for
-// a wildcard.
+// withoutAsterisk returns 1 for a wildcard, which is stored without its asterisk, else 0.
 func (n *Name) withoutAsterisk() int {
 	if n.isWildcard() {
 		return 1
@@ -103,7 +97,6 @@ func (n *Name) withoutAsterisk() int {
 	return 0
 }
 
-// setWire makes n a name in wire format and in lower case, without the root label.
 func (n *Name) setWire(wire []byte) {
 	n.size, n.labels = copy(n.wire[:], wire), 0
 	for at := 0; at < n.size; at += 1 + int(n.wire[at]) {
@@ -112,7 +105,7 @@ func (n *Name) setWire(wire []byte) {
 	}
 }
 
-// cut removes the origin from the end of n. It reports whether n is at or below the origin.
+// cut removes the origin. It reports whether n is at or below the origin.
 func (n *Name) cut(origin *Name) bool {
 	keep := n.labels - origin.labels
 	if keep < 0 || string(n.suffix(keep)) != string(origin.wire[:origin.size]) {
@@ -122,7 +115,7 @@ func (n *Name) cut(origin *Name) bool {
 	return true
 }
 
-// text returns a name without the root label in presentation format, with a dot at its end.
+// text takes wire format without the root label.
 func text(wire []byte) string {
 	s, _, err := dns.UnpackDomainName(append(wire[:len(wire):len(wire)], 0), 0)
 	if err != nil {

@@ -9,12 +9,11 @@ import (
 	"github.com/miekg/dns"
 )
 
-// defaultTTL is the TTL, in seconds, of records before the first TTL in a file without $TTL.
+// defaultTTL, in seconds, is for records before the first TTL of a file.
 const defaultTTL = 300
 
-// Read reads the rules of a zone from a master file (RFC 1035, section 5). $INCLUDE is refused, and
-// so is a file whose last line has no newline: it may be the half of one. Errors have the line, and
-// file, unless that is empty.
+// Read reads a master file (RFC 1035, section 5). It refuses $INCLUDE, and a missing final newline, as the
+// file may be cut off. Errors have the line, and file unless empty.
 func Read(r io.Reader, origin, file string, limits Limits) (*Rules, error) {
 	b, err := NewBuilder(origin, limits)
 	if err != nil {
@@ -37,7 +36,6 @@ func Read(r io.Reader, origin, file string, limits Limits) (*Rules, error) {
 	return b.Rules()
 }
 
-// readFrom adds the records of a master file.
 func (b *Builder) readFrom(r io.Reader, origin, file string) error {
 	p := dns.NewZoneParser(r, origin, file)
 	p.SetDefaultTTL(defaultTTL)

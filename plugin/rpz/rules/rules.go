@@ -15,50 +15,48 @@ import (
 
 // Rules are the rules of one zone. They are immutable.
 type Rules struct {
-	// SOA is the SOA record of the zone. Do not change it.
+	// SOA must not be changed.
 	SOA   *dns.SOA
 	Stats Stats
 
 	names table
-	// top is the policy of *.ORIGIN, for all names that have nothing in the zone.
+	// top is the policy of *.ORIGIN.
 	top Policy
-	// addresses are the response-IP rules, nil for none; v4 and v6 say of which kind.
+	// addresses is nil for none; v4 and v6 are its families.
 	addresses *bart.Table[Policy]
 	v4, v6    bool
-	// data has the sets of local records: of each the size in 4 bytes, then the records in wire
-	// format, with the root as their owner. A Builder of a whole zone stores no set twice.
+	// data has sets of local records: the size in 4 bytes, then wire format with the root as owner.
 	data []byte
 
-	// records is the number of records in the zone, whether or not they are rules.
+	// records counts all records of the zone.
 	records int
-	// ambiguous is set if an IPv6 prefix of the zone has another form than appendOwner gives it. Two
-	// owners may then stand for one prefix, and the rules do not say which record is of which owner.
+	// ambiguous: an IPv6 prefix is not in appendOwner's form. Owners of one prefix can't be told apart by an
+	// edit.
 	ambiguous bool
-	// dead is at least the number of bytes of data that no rule refers to.
+	// dead counts data's unused bytes, at least.
 	dead int
 }
 
 // Stats counts the rules of a zone.
 type Stats struct {
 	Names, Addresses int
-	// Skipped are the rules with triggers that are not supported, by trigger.
+	// Skipped are the rules with unsupported triggers.
 	Skipped map[Trigger]int
-	// Bad are the records that are no rule, FirstBad says why of the first.
+	// Bad counts records that are no rule; FirstBad describes the first.
 	Bad      int
 	FirstBad string
 }
 
-// SameSkipped reports whether as many records are skipped, or are no rules, as in other.
+// SameSkipped compares the numbers of skipped and bad records.
 func (s *Stats) SameSkipped(other *Stats) bool {
 	return s.Bad == other.Bad && maps.Equal(s.Skipped, other.Skipped)
 }
 
-// Name returns the policy of a name by RFC 4592, 0 for none: the rule of the name itself, else the wildcard
-// below the closest name that the zone has. by is the part of the name that the rule has: all of the name, or
-// with wildcard the part after the asterisk.
+// Name returns the policy of a name by RFC 4592, 0 for none: exact, else the closest encloser's wildcard. by
+// is how many labels the rule lacks, see Trigger.
 func (r *Rules) Name(n *Name) (p Policy, wildcard bool, by int) {
 	if n.labels == 0 {
-		return 0, false, 0 // the root is the apex of the zone, which no wildcard is for
+		return 0, false, 0 // the root is the zone's apex
 	}
 	p, wildcard, by = r.top, true, n.labels
 	for i := n.labels - 1; i >= 0; i-- {
@@ -75,7 +73,7 @@ func (r *Rules) Name(n *Name) (p Policy, wildcard bool, by int) {
 	return p, wildcard, by
 }
 
-// Trigger returns the name of a rule that Name has found, without the origin.
+// Trigger returns the name of a rule of Name, without the origin.
 func (n *Name) Trigger(wildcard bool, by int) string {
 	switch s := text(n.suffix(by)); {
 	case !wildcard:
@@ -87,7 +85,7 @@ func (n *Name) Trigger(wildcard bool, by int) string {
 	}
 }
 
-// HasAddresses reports whether there are response-IP rules for the answers to a type of query.
+// HasAddresses reports whether response-IP rules apply to a query type.
 func (r *Rules) HasAddresses(qtype uint16) bool {
 	switch qtype {
 	case dns.TypeA:
@@ -100,16 +98,14 @@ func (r *Rules) HasAddresses(qtype uint16) bool {
 	return false
 }
 
-// MayHaveAddresses reports whether answers to a type of query have addresses or address hints.
+// MayHaveAddresses reports whether answers may have addresses or hints.
 func MayHaveAddresses(qtype uint16) bool {
 	any := Rules{v4: true, v6: true}
 	return any.HasAddresses(qtype)
 }
 
-// Address returns the policy of the longest prefix that an address of all is in, 0 for none. The
-// length of one of IPv4 counts from the beginning of ::ffff:0:0/96. Of prefixes of the same length
-// it is that whose owner in the zone is the smallest in wire format, as in BIND: the last byte or
-// word of the address counts first.
+// Address returns the policy of the longest prefix of any address, 0 for none. IPv4 lengths count in
+// ::ffff:0:0/96. Among equals the smallest owner in wire format wins, as in BIND.
 func (r *Rules) Address(all []netip.Addr) (p Policy, prefix netip.Prefix) {
 	if r.addresses == nil {
 		return 0, prefix
@@ -123,7 +119,6 @@ func (r *Rules) Address(all []netip.Addr) (p Policy, prefix netip.Prefix) {
 	return p, prefix
 }
 
-// precedes reports whether the rule of prefix a precedes the rule of prefix b.
 func precedes(a, b netip.Prefix) bool {
 	la, lb := a.Bits()+128-a.Addr().BitLen(), b.Bits()+128-b.Addr().BitLen()
 	if la != lb {
@@ -149,21 +144,19 @@ func (r *Rules) Records(p Policy, owner string, maxTTL uint32) []dns.RR {
 	return all
 }
 
-// set returns the local records of a policy.
 func (r *Rules) set(p Policy) []byte {
 	at := uint32(p) - firstLocal
 	size := binary.BigEndian.Uint32(r.data[at:])
 	return r.data[at+4 : at+4+size]
 }
 
-// Size returns how many bytes the rules for names and the local data take.
+// Size returns the bytes of the rules for names and the local data.
 func (r *Rules) Size() int {
 	return r.names.size() + len(r.data)
 }
 
-// Target returns the target of a CNAME record of local data for a name. A wildcard target has the name
-// instead of the asterisk (draft-vixie-dnsop-dns-rpz-00, section 3.6), and expanded is set. The target is ""
-// if it would be too long.
+// Target returns a local CNAME's target for a name, "" if too long. If expanded, the name replaces the
+// asterisk (draft-vixie-dnsop-dns-rpz-00, section 3.6).
 func Target(cname *dns.CNAME, name string) (target string, expanded bool) {
 	rest, expanded := strings.CutPrefix(cname.Target, "*.")
 	if !expanded {

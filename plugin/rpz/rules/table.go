@@ -10,33 +10,29 @@ import (
 	"slices"
 )
 
-// table has the names of rules, and all names above them, so that a name that is not there has
-// nothing below it: a lookup goes from the root down, and ends there. A name that is not in the
-// zone mostly ends at its second label.
+// table has rules' names with all ancestors, so a lookup from the root ends at the first missing name, mostly
+// the second label.
 //
-// It is a hash table with open addressing. Names are in one arena, one behind the other, and a
-// name above a rule is the end of the rule's own. The hash has a random key, so that a feed
-// can't choose names with equal ones.
+// It is a hash table with open addressing. In the arena an ancestor is a suffix of a rule's name. The hash
+// has a random key, so that a feed can't choose collisions.
 type table struct {
 	arena []byte
 	slots []slot
-	// tags has a byte of the hash of each slot, never 0, and 0 for a free one: it is small
-	// enough for the processor's caches, and says of most names that they are not there.
+	// tags has a byte of each slot's hash, 0 for free: it fits the caches, and excludes most names.
 	tags []uint8
 	used int
-	// dead is at least the number of bytes of the arena that removed names have left.
+	// dead counts the arena's unused bytes, at least.
 	dead int
 }
 
-// slot is a place of the table.
 type slot struct {
 	at       uint32 // of the name in the arena
-	children uint32 // names of the table that have one label more
-	// exact is the policy of the name itself. wildcard is the policy of the names below it that are missing.
+	children uint32 // names with one label more
+	// exact is the policy of the name, wildcard of missing names below it.
 	exact, wildcard Policy
 }
 
-// policy returns the policy of the slot's own name, or with an asterisk in front of it (without is 1).
+// policy returns the wildcard's policy if without is 1.
 func (s *slot) policy(without int) *Policy {
 	if without == 1 {
 		return &s.wildcard
@@ -44,13 +40,12 @@ func (s *slot) policy(without int) *Policy {
 	return &s.exact
 }
 
-// slotSize is the size of a slot and its tag in bytes.
+// slotSize includes the tag, in bytes.
 const slotSize = 16 + 1
 
 var hashSeed = maphash.MakeSeed()
 
-// find returns the slot of a name, and reports whether it is there; else the slot is the free one
-// where it would be. There is a free one.
+// find returns the slot, else the free slot for the name. The table is never full.
 func (t *table) find(name []byte) (at int, found bool) {
 	h := maphash.Bytes(hashSeed, name)
 	tag := tagOf(h)
@@ -70,16 +65,14 @@ func (t *table) find(name []byte) (at int, found bool) {
 	}
 }
 
-// tagOf returns the tag of a hash, of bits that the place of a slot does not depend on.
+// tagOf uses bits that the place of a slot does not depend on.
 func tagOf(h uint64) uint8 { return max(uint8(h>>32), 1) }
 
-// isAt reports whether a name is in the arena at a place.
 func (t *table) isAt(at uint32, name []byte) bool {
 	end := int(at) + len(name)
 	return end < len(t.arena) && t.arena[end] == 0 && string(t.arena[at:end]) == string(name)
 }
 
-// nameAt returns the name of a slot.
 func (t *table) nameAt(s *slot) []byte {
 	end := s.at
 	for t.arena[end] != 0 {
@@ -90,8 +83,7 @@ func (t *table) nameAt(s *slot) []byte {
 
 var errTooLarge = errors.New("the names take more than 4 GiB")
 
-// insert returns the slot of n without its first labels, and makes it if it is missing. The slot is valid
-// until the next call.
+// insert returns the slot of n without its first labels, until the next call. It adds missing names.
 func (t *table) insert(n *Name, without int) (*slot, error) {
 	t.reserve(n.labels)
 	name := n.suffix(without)
@@ -110,20 +102,19 @@ func (t *table) insert(n *Name, without int) (*slot, error) {
 		p, found := t.find(name)
 		if found {
 			t.slots[p].children++
-			break // and the names above it are there
+			break // its ancestors are there
 		}
 		t.set(p, name, slot{at: at + uint32(n.offsets[above]-n.offsets[without]), children: 1})
 	}
 	return &t.slots[place], nil
 }
 
-// set fills a free slot.
 func (t *table) set(place int, name []byte, s slot) {
 	t.slots[place], t.tags[place] = s, tagOf(maphash.Bytes(hashSeed, name))
 	t.used++
 }
 
-// prune removes n without its first labels, and each name above it that has no policy and no name below it.
+// prune removes n without its first labels, and ancestors without policy and child.
 func (t *table) prune(n *Name, without int) {
 	removed := false
 	for ; without < n.labels; without++ {
@@ -145,7 +136,7 @@ func (t *table) prune(n *Name, without int) {
 	}
 }
 
-// remove frees a slot. It moves slots behind it, so that a search meets no gap before its name.
+// remove moves slots to close the gap in searches.
 func (t *table) remove(hole int) {
 	n := len(t.tags)
 	for i := (hole + 1) % n; t.tags[i] != 0; i = (i + 1) % n {
@@ -160,8 +151,7 @@ func (t *table) remove(hole int) {
 	t.used--
 }
 
-// clone returns a table that can change while t is in use. They share the arena, which neither writes to:
-// the first insertion copies it.
+// clone can change while t is in use. The first insertion copies the shared arena.
 func (t *table) clone() table {
 	c := *t
 	c.arena = t.arena[:len(t.arena):len(t.arena)]
@@ -169,14 +159,12 @@ func (t *table) clone() table {
 	return c
 }
 
-// reserve makes room for some more names.
 func (t *table) reserve(more int) {
 	if need := t.used + more; need > len(t.slots)/4*3 {
 		t.resize(max(2*need, 1024))
 	}
 }
 
-// resize makes a table with n slots.
 func (t *table) resize(n int) {
 	old := *t
 	t.slots, t.tags, t.used = make([]slot, n), make([]uint8, n), 0
@@ -189,7 +177,7 @@ func (t *table) resize(n int) {
 	}
 }
 
-// finish frees the memory that lookups do not need.
+// finish frees memory that lookups do not need.
 func (t *table) finish() {
 	t.arena = append(make([]byte, 0, len(t.arena)), t.arena...)
 	t.resize(t.finishedSlots())
@@ -197,8 +185,8 @@ func (t *table) finish() {
 
 func (t *table) finishedSlots() int { return t.used + t.used/2 + 1 }
 
-// finished returns how many bytes the table takes after finish.
+// finished returns the size in bytes after finish.
 func (t *table) finished() int { return len(t.arena) + slotSize*t.finishedSlots() }
 
-// size returns how many bytes the table takes.
+// size is in bytes.
 func (t *table) size() int { return len(t.arena) + slotSize*len(t.slots) }

@@ -10,11 +10,10 @@ import (
 	"strconv"
 )
 
-// Trigger is what a rule looks at.
+// Trigger is what a rule matches.
 type Trigger uint8
 
-// The triggers (draft-vixie-dnsop-dns-rpz-00, section 4). Those from ClientIP on are not
-// supported.
+// The triggers (draft-vixie-dnsop-dns-rpz-00, section 4). ClientIP and below are not supported.
 const (
 	QName Trigger = iota
 	ResponseIP
@@ -25,10 +24,9 @@ const (
 
 var triggerNames = [...]string{"qname", "ip", "client-ip", "nsip", "nsdname"}
 
-// String implements fmt.Stringer: the word in metrics and metadata.
+// String returns the word in metrics and metadata.
 func (t Trigger) String() string { return triggerNames[t] }
 
-// triggerLabels are the last labels of owners, without the origin of the zone.
 var triggerLabels = map[string]Trigger{
 	"rpz-ip":        ResponseIP,
 	"rpz-client-ip": ClientIP,
@@ -36,8 +34,7 @@ var triggerLabels = map[string]Trigger{
 	"rpz-nsdname":   NSDName,
 }
 
-// triggerOf returns the trigger of an owner without the origin, and has the label that says so
-// cut off.
+// triggerOf also cuts off the trigger's label.
 func triggerOf(n *Name) Trigger {
 	if n.labels == 0 {
 		return QName
@@ -51,10 +48,8 @@ func triggerOf(n *Name) Trigger {
 	return t
 }
 
-// prefixOf decodes the owner of a response-IP rule, without rpz-ip: the length of the prefix,
-// then the bytes of an IPv4 address or the words of an IPv6 address, the last one first. The
-// label zz stands for the run of zeros that :: is in IPv6 (draft-vixie-dnsop-dns-rpz-00, section
-// 4.3).
+// prefixOf decodes the prefix length, then the reversed bytes or words; zz is ::
+// (draft-vixie-dnsop-dns-rpz-00, section 4.3).
 func prefixOf(n *Name) (netip.Prefix, error) {
 	if n.labels < 2 {
 		return netip.Prefix{}, errors.New("expected a prefix length and an address")
@@ -107,7 +102,7 @@ func addr6(n *Name) (netip.Addr, error) {
 	const words = 8
 	zeros := words - (n.labels - 1)
 	var b [16]byte
-	at := words // the word behind the one that is next
+	at := words // the word behind the next one
 	zz := false
 	for i := 1; i < n.labels; i++ {
 		if string(n.label(i)) == "zz" {
@@ -132,7 +127,7 @@ func addr6(n *Name) (netip.Addr, error) {
 	return netip.AddrFrom16(b), nil
 }
 
-// number decodes a label of digits without a leading zero, up to most.
+// number decodes digits without a leading zero, up to most.
 func number(label []byte, base int, most uint64) (int, error) {
 	v, err := strconv.ParseUint(string(label), base, 16)
 	if err != nil || v > most || string(label) != strconv.FormatUint(v, base) {
@@ -141,9 +136,7 @@ func number(label []byte, base int, most uint64) (int, error) {
 	return int(v), nil
 }
 
-// appendOwner appends the owner of the rule for a prefix, without rpz-ip: what prefixOf decodes,
-// in the one form that BIND takes, with zz for the longest run of zeros, the first of several, if
-// it has two words or more.
+// appendOwner inverts prefixOf in BIND's form: zz for the first longest run of two or more zeros.
 func appendOwner(b []byte, p netip.Prefix) []byte {
 	b = appendLabel(b, strconv.Itoa(p.Bits()))
 	if a := p.Addr(); a.Is4() {
@@ -173,7 +166,7 @@ func appendLabel(b []byte, s string) []byte { return append(append(b, byte(len(s
 
 func reversed(b [4]byte) [4]byte { return [4]byte{b[3], b[2], b[1], b[0]} }
 
-// zeros returns the run of zeros that zz stands for, from == to for none.
+// zeros returns the run for zz, from == to for none.
 func zeros(words [8]uint16) (from, to int) {
 	for begin := 0; begin < len(words); {
 		end := begin

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package source keeps the rules of response policy zones up to date, from files and by zone transfers of
-// whole zones (AXFR, RFC 5936) and of changes (IXFR, RFC 1995). Server blocks, and the Corefiles before and
-// after a reload, share the rules of one zone from one place.
+// Package source updates the rules of response policy zones from files, and by full (AXFR, RFC 5936) and
+// incremental transfers (IXFR, RFC 1995). Server blocks, and the Corefiles before and after a reload, share
+// the rules of a zone from one place.
 //
 //	Corefile ─► Acquire ─► Source ─┬─ follow   a file, looked at every second
 //	NOTIFY ─► Notify ──────────────└─ refresh  primaries, as often as the SOA record says
@@ -10,6 +10,6 @@
 //	                                   ▼
 //	query ─► Source.Rules, an atomic pointer
 //
-// The package does not apply rules. Each Source has one goroutine, which owns all of it except the pointer
-// and the status. Source.mu guards the status, and is not held while a zone is read.
+// Each Source has one goroutine, which owns all of it except the pointer and the status. Source.mu guards the
+// status, and is not held while a zone is read.
 package source

@@ -16,7 +16,6 @@ import (
 	"github.com/puntdns/puntdns/plugin/rpz/rules"
 )
 
-// pollInterval is the time between looks at a file.
 const pollInterval = time.Second
 
 // version distinguishes the versions of a file.
@@ -34,14 +33,12 @@ func versionOf(info fs.FileInfo) version {
 	return v
 }
 
-// errChanging says that a file was written while it was read.
 var errChanging = errors.New("the file changes while it is read")
 
-// checkedSize is how much of a file CheckFile reads, in bytes.
+// checkedSize is in bytes.
 const checkedSize = 1 << 20
 
-// CheckFile returns the first error in the beginning of a zone's file. A trial has no time for all of a
-// large file.
+// CheckFile checks the beginning of a file, as a trial has no time for more.
 func CheckFile(c Config) error {
 	f, _, err := open(c.Path)
 	if err != nil {
@@ -55,7 +52,6 @@ func CheckFile(c Config) error {
 	return nil
 }
 
-// open opens a regular file.
 func open(path string) (*os.File, version, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -73,8 +69,7 @@ func open(path string) (*os.File, version, error) {
 	return nil, version{}, err
 }
 
-// readFile reads the rules of a zone until ctx ends. Its error has the path, and the line if there is
-// one.
+// readFile returns errors with the path, and the line if known.
 func readFile(ctx context.Context, c *Config) (*rules.Rules, version, error) {
 	f, v, err := open(c.Path)
 	if err != nil {
@@ -97,7 +92,6 @@ type untilDone struct {
 	io.Reader
 }
 
-// Read implements io.Reader.
 func (r *untilDone) Read(p []byte) (int, error) {
 	if err := r.ctx.Err(); err != nil {
 		return 0, err
@@ -105,11 +99,10 @@ func (r *untilDone) Read(p []byte) (int, error) {
 	return r.Reader.Read(p)
 }
 
-// reading has room for one element, the file that is being read. A start reads one file after the
-// other, and so leaves memory and processors to the queries that it answers meanwhile.
+// reading admits one file at a time, which leaves resources to queries.
 var reading = make(chan struct{}, 1)
 
-// follow reads the file, and again when it has changed, until ctx ends.
+// follow reads the file whenever it changes, until ctx ends.
 func (s *Source) follow(ctx context.Context) {
 	defer close(s.done)
 	f := follower{source: s}
@@ -127,18 +120,15 @@ func (s *Source) follow(ctx context.Context) {
 	}
 }
 
-// follower is what follow knows of its file.
 type follower struct {
 	source *Source
-	// taken is the version that was read last, whether it could be read or not.
+	// taken is the last read version, failed or not.
 	taken version
 	// seen is the version at the last look.
 	seen version
 }
 
-// poll looks at the file, and reads it if it is another one. One that takes the place of the
-// file was written before, and is read at once. One that is written in place is read when it has
-// been the same for pollInterval.
+// poll reads a changed file: at once after a rename, which is complete, else when unchanged for pollInterval.
 func (f *follower) poll(ctx context.Context) {
 	s := f.source
 	info, err := os.Stat(s.config.Path)
@@ -165,7 +155,7 @@ func (f *follower) poll(ctx context.Context) {
 	}
 }
 
-// read reads the file. It returns the error of ctx if that ends first.
+// read may return the error of ctx.
 func (f *follower) read(ctx context.Context) error {
 	select {
 	case reading <- struct{}{}:
@@ -193,7 +183,7 @@ func (f *follower) read(ctx context.Context) error {
 	return nil
 }
 
-// wait waits for some time. It reports whether ctx has not ended.
+// wait reports whether ctx has not ended.
 func wait(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

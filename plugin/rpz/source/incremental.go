@@ -12,8 +12,8 @@ import (
 	"github.com/puntdns/puntdns/plugin/rpz/rules"
 )
 
-// incremental takes the answer to a query for the changes of a zone (IXFR, RFC 1995). The answer begins
-// with the SOA record of the primary's version. What follows is one of these:
+// incremental takes the answer to IXFR (RFC 1995). It begins with the primary's SOA record, followed by one
+// of these:
 //
 //   - nothing: the zone is up to date;
 //   - a delta: for each version the SOA record of the version before it, records to delete, its own SOA
@@ -21,20 +21,19 @@ import (
 //   - the whole zone, as in an answer to AXFR.
 type incremental struct {
 	source *Source
-	// before are the present rules, which stay as they are.
+	// before are the present rules, which do not change.
 	before *rules.Rules
 	// first is the first record.
 	first *dns.SOA
-	// whole is set for a whole zone, delta for a delta.
+	// At most one of whole and delta is set.
 	whole *transferred
 	delta *rules.Builder
-	// version is the SOA record of the version that the delta has come to. adds is set while its records
-	// are added.
+	// version is the SOA record that the delta has reached. adds is set while its records are added.
 	version *dns.SOA
 	adds    bool
-	// ended is set by the SOA record at the end of the delta.
+	// ended is set by the last SOA record.
 	ended bool
-	// records counts the records of the delta, SOA records included.
+	// records includes SOA records.
 	records int
 }
 
@@ -44,7 +43,6 @@ var (
 	errDeltaCut = errors.New("the delta ends before its last SOA record")
 )
 
-// add implements receiver.
 func (x *incremental) add(rr dns.RR) error {
 	soa, isSOA := rr.(*dns.SOA)
 	isSOA = isSOA && strings.EqualFold(soa.Hdr.Name, x.source.config.Zone)
@@ -59,7 +57,7 @@ func (x *incremental) add(rr dns.RR) error {
 		x.first = soa
 		return nil
 	case x.upToDate():
-		return nil // dns.Transfer reads no message behind this one
+		return nil // dns.Transfer reads no further message
 	case isSOA && soa.Serial != x.first.Serial:
 		return x.begin(soa)
 	}
@@ -73,7 +71,6 @@ func (x *incremental) add(rr dns.RR) error {
 	return x.whole.add(rr)
 }
 
-// begin begins a delta with its second SOA record.
 func (x *incremental) begin(soa *dns.SOA) error {
 	var err error
 	if x.delta, err = x.before.Edit(x.source.config.Zone, x.source.config.Limits); err != nil {
@@ -87,7 +84,6 @@ func (x *incremental) begin(soa *dns.SOA) error {
 	return nil
 }
 
-// change takes a record of a delta behind its second SOA record.
 func (x *incremental) change(rr dns.RR, soa *dns.SOA, isSOA bool) error {
 	x.records++
 	if most := x.source.config.Limits.Records; most > 0 && x.records > most {
@@ -96,7 +92,7 @@ func (x *incremental) change(rr dns.RR, soa *dns.SOA, isSOA bool) error {
 	switch {
 	case x.ended:
 		return errBehind
-	case isSOA && x.adds: // the end, or the beginning of the next version
+	case isSOA && x.adds: // the end, or the next version
 		if !dns.IsDuplicate(soa, x.version) {
 			return errChain
 		}
@@ -116,12 +112,11 @@ func (x *incremental) change(rr dns.RR, soa *dns.SOA, isSOA bool) error {
 	}
 }
 
-// upToDate reports whether the primary has no newer version.
 func (x *incremental) upToDate() bool {
 	return x.first != nil && !newer(x.first.Serial, x.before.SOA.Serial)
 }
 
-// rules implements receiver. It returns the rules of before if the zone is up to date.
+// rules returns before if the zone is up to date.
 func (x *incremental) rules() (*rules.Rules, error) {
 	switch {
 	case x.upToDate():
@@ -135,5 +130,5 @@ func (x *incremental) rules() (*rules.Rules, error) {
 	return x.delta.Rules()
 }
 
-// newer reports whether a serial number is behind another one (RFC 1982, section 3.2).
+// newer compares serial numbers (RFC 1982, section 3.2).
 func newer(a, b uint32) bool { return int32(a-b) > 0 }

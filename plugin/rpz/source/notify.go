@@ -10,13 +10,11 @@ import (
 	"time"
 )
 
-// notifyInterval is the least time between two times at which primaries are asked for a NOTIFY. Tests have
-// another one.
+// notifyInterval is the least time between queries for NOTIFYs. Tests change it.
 var notifyInterval = time.Second
 
-// Notify takes a NOTIFY for a zone (RFC 1996) from an address. All sources of the zone that have a primary
-// with this address, and a key that has signed the message, ask the primary soon. known reports whether
-// there are sources of the zone that transfer it, taken whether one of them takes the message.
+// Notify has the sources of the zone with this primary and a signing key ask it soon. known: a source
+// transfers the zone; taken: one takes the NOTIFY.
 func Notify(zone string, from netip.Addr, isSignedBy func(Key) bool) (known, taken bool) {
 	for _, s := range sources.All() {
 		if s.config.Zone != zone || s.config.Primaries == "" {
@@ -30,7 +28,7 @@ func Notify(zone string, from netip.Addr, isSignedBy func(Key) bool) (known, tak
 	return known, taken
 }
 
-// notify takes a NOTIFY from an address. It reports whether this is one of a primary.
+// notify reports whether the address is a primary's.
 func (s *Source) notify(from netip.Addr) (taken bool) {
 	from = from.Unmap().WithZone("")
 	s.mu.Lock()
@@ -48,13 +46,12 @@ func (s *Source) notify(from netip.Addr) (taken bool) {
 	if taken {
 		select {
 		case s.notified <- struct{}{}:
-		default: // the one before is not taken yet
+		default: // the last one is still pending
 		}
 	}
 	return taken
 }
 
-// takeNotifiers returns the primaries that have sent a NOTIFY since the last call.
 func (s *Source) takeNotifiers() []string {
 	select {
 	case <-s.notified:
@@ -67,8 +64,8 @@ func (s *Source) takeNotifiers() []string {
 	return all
 }
 
-// waitNotified waits for some time, or with hurry until a NOTIFY has come and notifyInterval has passed
-// since primaries were last asked. It reports whether ctx has not ended.
+// waitNotified waits for d; with hurry, only until a NOTIFY comes and notifyInterval has passed. It reports
+// whether ctx has not ended.
 func (s *Source) waitNotified(ctx context.Context, d time.Duration, hurry bool) bool {
 	if !hurry {
 		return wait(ctx, d)

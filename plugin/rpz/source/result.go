@@ -2,7 +2,7 @@
 
 package source
 
-// Result is how primaries were asked with success, or what did not succeed.
+// Result is the result of asking a primary.
 type Result uint8
 
 // The results.
@@ -10,11 +10,11 @@ const (
 	Whole    Result = iota // the whole zone was transferred
 	Delta                  // a delta was transferred and applied
 	UpToDate               // the primary had nothing new
-	Fallback               // a delta could not be used, and the whole zone was asked for
-	Results                // how many there are
+	Fallback               // a delta was unusable, and the whole zone was requested
+	Results                // their number
 )
 
 var resultNames = [Results]string{"axfr", "ixfr", "up-to-date", "fallback"}
 
-// String implements fmt.Stringer: the word in metrics.
+// String returns the word in metrics.
 func (r Result) String() string { return resultNames[r] }

@@ -21,23 +21,19 @@ type Logger interface {
 	Warningf(format string, args ...any)
 }
 
-// Config says where the rules of a zone are from. It is comparable, and those that are equal
-// share a Source.
+// Config says where the rules of a zone are from. Equal Configs share a Source.
 type Config struct {
-	// Zone is the name of the policy zone, fully qualified and in lower case.
+	// Zone is a lower-case FQDN.
 	Zone string
 	// Path is a file, "" for a transfer.
 	Path string
-	// Primaries are addresses with a port, separated by spaces, in the order in which they are
-	// asked.
+	// Primaries are HOST:PORT, separated by spaces.
 	Primaries string
-	// Key signs transfers; the zero value is for none.
-	Key Key
-	// Limits bound the zone.
-	Limits rules.Limits
+	Key       Key
+	Limits    rules.Limits
 }
 
-// sameZone reports whether two Configs are of one zone at one place, with whatever key and limits.
+// sameZone ignores key and limits.
 func (c *Config) sameZone(other *Config) bool {
 	return c.Zone == other.Zone && c.Path == other.Path && c.Primaries == other.Primaries
 }
@@ -45,22 +41,22 @@ func (c *Config) sameZone(other *Config) bool {
 // Place returns the path, or the primaries.
 func (c *Config) Place() string { return cmp.Or(c.Path, c.Primaries) }
 
-// String implements fmt.Stringer: the zone and its place.
+// String returns the zone and its place.
 func (c *Config) String() string { return c.Zone + " of " + c.Place() }
 
 // Status is the state of a Source.
 type Status struct {
-	// Loaded is when the present rules were read, zero without any.
+	// Loaded is when the present rules were read, zero for none.
 	Loaded time.Time
 	// Checked is when the file or a primary last confirmed the rules.
 	Checked time.Time
-	// Took is how long it took to read them.
+	// Took is the time of the last read.
 	Took time.Duration
-	// Failures are files that could not be read, and refreshes that have failed.
+	// Failures counts failed reads and refreshes.
 	Failures uint64
-	// Problem says why the last read has failed, "" where it has not.
+	// Problem is why the last read failed, else "".
 	Problem string
-	// Transfers counts what primaries were asked for, by Result.
+	// Transfers counts by Result.
 	Transfers [Results]uint64
 }
 
@@ -72,21 +68,21 @@ type Source struct {
 	rules   atomic.Pointer[rules.Rules]
 	changed atomic.Pointer[chan struct{}]
 	cancel  context.CancelFunc
-	first   chan struct{} // closed when a file was read for the first time, or has failed to
+	first   chan struct{} // closed after the first read of a file, failed or not
 	done    chan struct{} // closed when the goroutine has ended
 
-	// For the goroutine of refresh:
-	refused  time.Time // when a zone of the primaries was last too large
+	// Only for the goroutine of refresh:
+	refused  time.Time // when the primaries' zone was last too large
 	asked    time.Time // when the primaries were last asked
-	fellBack bool      // the last delta could not be used
+	fellBack bool      // the last delta was unusable
 
-	notified chan struct{} // has room for one element, a NOTIFY that is not taken yet
+	notified chan struct{} // capacity 1: a pending NOTIFY
 
 	mu     sync.Mutex
 	status Status // guarded by mu
-	// notifiers are primaries that have sent a NOTIFY since primaries were last asked. It is guarded by mu.
+	// notifiers sent a NOTIFY since the last query. Guarded by mu.
 	notifiers []string
-	// firstErr is why the first read of a file has failed. It is valid once first is closed.
+	// firstErr is why the first read failed. Valid once first is closed.
 	firstErr error
 }
 
@@ -96,7 +92,7 @@ func (s *Source) Config() Config { return s.config }
 // Rules returns the present rules, nil before the first ones and once they have expired.
 func (s *Source) Rules() *rules.Rules { return s.rules.Load() }
 
-// Changed returns a channel that is closed when the rules or the status change next.
+// Changed returns a channel that is closed at the next change of rules or status.
 func (s *Source) Changed() <-chan struct{} { return *s.changed.Load() }
 
 // Status returns the present state.
@@ -106,13 +102,10 @@ func (s *Source) Status() Status {
 	return s.status
 }
 
-// sources are the sources of the process.
 var sources refcount.Pool[Config, *Source]
 
-// Acquire returns a Source that follows a zone, and shares it with other callers of the same Config. It
-// does not wait for the first read. Until then the Source has the rules of another Source of the same
-// zone and place, if there is one: a reload that only changes a key or a limit leaves no time without
-// rules.
+// Acquire returns the shared Source of a Config, before the first read. Until then it has the rules of
+// another Source of this zone and place, so a reload that changes a key or limit leaves no gap.
 func Acquire(c Config, log Logger) *Source {
 	all := sources.All()
 	i := slices.IndexFunc(all, func(s *Source) bool { return s.config.sameZone(&c) && s.Rules() != nil })
@@ -127,8 +120,8 @@ func Acquire(c Config, log Logger) *Source {
 	return s
 }
 
-// AwaitFile waits until a file was read for the first time. Its error says why there are no rules.
-// It returns nil at once for a transfer, which may take as long as the primaries are away.
+// AwaitFile waits for the first read of a file, and returns its error without rules. For a transfer it
+// returns nil at once.
 func (s *Source) AwaitFile() error {
 	<-s.first
 	if s.Rules() == nil {
@@ -137,7 +130,7 @@ func (s *Source) AwaitFile() error {
 	return nil
 }
 
-// Release undoes one Acquire. The last one returns when the goroutine has ended.
+// Release undoes one Acquire. The last one waits for the goroutine to end.
 func (s *Source) Release() {
 	if sources.Release(s.config, s) {
 		s.cancel()
@@ -159,14 +152,13 @@ func newSource(c Config, log Logger) *Source {
 	return s
 }
 
-// inherit takes the rules of another Source. It is for a Source that has not started.
+// inherit takes the rules of another Source, before start.
 func (s *Source) inherit(from *Source) {
 	st := from.Status()
 	s.rules.Store(from.Rules())
 	s.status = Status{Loaded: st.Loaded, Checked: st.Checked, Took: st.Took}
 }
 
-// start starts the goroutine.
 func (s *Source) start() {
 	var ctx context.Context
 	ctx, s.cancel = context.WithCancel(context.Background())
@@ -178,7 +170,7 @@ func (s *Source) start() {
 	}
 }
 
-// loaded takes new rules of a file. As every change here it is logged before it can be seen.
+// loaded takes new rules of a file. Every change is logged before it is visible.
 func (s *Source) loaded(r *rules.Rules, took time.Duration) {
 	s.logLoaded(r, took, "")
 	s.logSkipped(r)
@@ -201,7 +193,6 @@ func (s *Source) transferred(r *rules.Rules, took time.Duration, result Result, 
 	})
 }
 
-// isUpToDate records that a primary has no newer rules.
 func (s *Source) isUpToDate() {
 	s.update(func(st *Status) {
 		st.Checked, st.Problem = time.Now(), ""
@@ -209,18 +200,15 @@ func (s *Source) isUpToDate() {
 	})
 }
 
-// loaded records new rules.
 func (st *Status) loaded(took time.Duration) {
 	now := time.Now()
 	st.Loaded, st.Checked, st.Took, st.Problem = now, now, took, ""
 }
 
-// failed records that the rules could not be read. It logs an outage of the primaries once, and each problem
-// of a file once.
+// failed logs an outage of the primaries once, and each problem of a file once.
 func (s *Source) failed(err error) {
 	problem, before := err.Error(), s.Status().Problem
-	// Of one outage each retry may say something else, such as its local port. A file is read again
-	// only if it has changed.
+	// A retry's error may differ, as in its local port. A file is read again only after a change.
 	switch known := before != "" && (s.config.Path == "" || before == problem); {
 	case known:
 	case s.Rules() != nil:
@@ -234,7 +222,6 @@ func (s *Source) failed(err error) {
 	})
 }
 
-// update changes the status.
 func (s *Source) update(change func(*Status)) {
 	s.mu.Lock()
 	change(&s.status)
@@ -243,13 +230,11 @@ func (s *Source) update(change func(*Status)) {
 	close(*s.changed.Swap(&again))
 }
 
-// logLoaded says what the rules are.
 func (s *Source) logLoaded(r *rules.Rules, took time.Duration, how string) {
 	st := &r.Stats
 	s.log.Infof("Zone %s: %d rules for names and %d for addresses, serial %d, %sread in %s", &s.config, st.Names, st.Addresses, r.SOA.Serial, how, took.Round(time.Millisecond))
 }
 
-// logSkipped warns of records that are skipped.
 func (s *Source) logSkipped(r *rules.Rules) {
 	st := &r.Stats
 	if n := st.Skipped[rules.ClientIP] + st.Skipped[rules.NSIP] + st.Skipped[rules.NSDName]; n > 0 {

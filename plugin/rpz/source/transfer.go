@@ -18,29 +18,23 @@ import (
 )
 
 const (
-	// queryTimeout bounds one answer of a primary, and one message of a transfer.
-	queryTimeout = 15 * time.Second
-	// transferTimeout bounds a transfer.
+	// queryTimeout is for one answer, and for one message of a transfer.
+	queryTimeout    = 15 * time.Second
 	transferTimeout = 30 * time.Minute
-	// maxBackoff is the longest wait before a zone is tried again that was never read, or is too
-	// large. The wait begins with minInterval, and doubles.
-	maxBackoff = 5 * time.Minute
-	// maxInterval bounds how often an SOA record has the primaries asked.
+	// maxBackoff is for a zone that was never read, or is too large. The wait doubles from minInterval.
+	maxBackoff  = 5 * time.Minute
 	maxInterval = 24 * time.Hour
-	// maxExpire bounds when an SOA record has the rules expire.
-	maxExpire = 1000 * 24 * time.Hour
+	maxExpire   = 1000 * 24 * time.Hour
 )
 
-// minInterval bounds what an SOA record says. Tests have another one.
+// minInterval, maxInterval and maxExpire limit SOA timers. Tests change minInterval.
 var minInterval = 5 * time.Second
 
-// refresh updates the rules from the primaries until ctx ends, by the timers of the SOA record (RFC 1035,
-// section 3.3.13).
+// refresh updates the rules until ctx ends, by the SOA timers (RFC 1035, section 3.3.13).
 func (s *Source) refresh(ctx context.Context) {
 	defer close(s.done)
 	backoff := minInterval
-	// The first transfer is due even if the rules of another Source are in force: they may be over
-	// the limits, or signed by another key.
+	// The first transfer is due even with inherited rules, of perhaps another key or limit.
 	for due := true; ; {
 		s.asked = time.Now()
 		err := s.ask(ctx, due, s.takeNotifiers())
@@ -54,7 +48,7 @@ func (s *Source) refresh(ctx context.Context) {
 		}
 		var next time.Duration
 		next, backoff = s.pause(err, backoff)
-		// A transfer that is too large costs the node much, so a NOTIFY does not hurry the next one.
+		// A NOTIFY does not hurry a zone that is too large.
 		if !s.waitNotified(ctx, next, !errors.Is(err, rules.ErrTooLarge)) {
 			return
 		}
@@ -62,9 +56,8 @@ func (s *Source) refresh(ctx context.Context) {
 	}
 }
 
-// pause returns how long to wait after the primaries were asked with an error or without, and the
-// next backoff. A transfer that is too large costs memory and processor time each time, so the retry
-// timer of the zone, which its primary chooses, does not decide alone.
+// pause returns the wait, and the next backoff, which also limits retries of a zone that is too large: each
+// costs memory and CPU.
 func (s *Source) pause(err error, backoff time.Duration) (next, nextBackoff time.Duration) {
 	longer := min(2*backoff, maxBackoff)
 	switch r := s.Rules(); {
@@ -79,24 +72,22 @@ func (s *Source) pause(err error, backoff time.Duration) (next, nextBackoff time
 	}
 }
 
-// untilRetry returns how long to wait after a failure: for the retry timer, but not beyond the
-// end of the rules.
+// untilRetry returns the retry timer, but at most the time to the expiry.
 func (s *Source) untilRetry(soa *dns.SOA) time.Duration {
 	left := time.Until(s.lastReached().Add(expiry(soa)))
 	return max(min(seconds(soa.Retry), left), minInterval/5)
 }
 
-// seconds returns the refresh or retry timer of an SOA record, within bounds.
 func seconds(n uint32) time.Duration {
 	return min(max(time.Duration(n)*time.Second, minInterval), maxInterval)
 }
 
-// expiry returns how long after the primaries were last reached the rules expire.
+// expiry returns how long rules stay without contact to a primary.
 func expiry(soa *dns.SOA) time.Duration {
 	return min(max(time.Duration(soa.Expire)*time.Second, minInterval), maxExpire)
 }
 
-// lastReached returns when a primary was last there: one whose zone is too large is.
+// lastReached includes answers with a zone that is too large.
 func (s *Source) lastReached() time.Time {
 	if checked := s.Status().Checked; checked.After(s.refused) {
 		return checked
@@ -104,7 +95,7 @@ func (s *Source) lastReached() time.Time {
 	return s.refused
 }
 
-// expire drops the rules if the primaries were not reached for as long as the SOA record says.
+// expire drops expired rules.
 func (s *Source) expire() {
 	r := s.Rules()
 	if r == nil {
@@ -121,9 +112,8 @@ func (s *Source) expire() {
 	})
 }
 
-// ask asks the primaries whether there are other rules, and reads them: each of those that have sent a
-// NOTIFY, and then one after the other until one has answered. Where due is set it reads the rules in any
-// case. A zone that is too large is not asked for elsewhere.
+// ask asks notifiers, then the others until one answers. due reads in any case. After ErrTooLarge it asks no
+// other.
 func (s *Source) ask(ctx context.Context, due bool, notifiers []string) error {
 	var errs []error
 	answered := false
@@ -157,7 +147,6 @@ func (s *Source) ask(ctx context.Context, due bool, notifiers []string) error {
 	return errors.Join(errs...)
 }
 
-// askOne asks one primary, and reads the rules if there are others.
 func (s *Source) askOne(ctx context.Context, primary string, due bool) error {
 	before := s.Rules()
 	if before == nil || due {
@@ -171,7 +160,7 @@ func (s *Source) askOne(ctx context.Context, primary string, due bool) error {
 		s.isUpToDate()
 		return nil
 	}
-	// dns.Transfer compares serial numbers without regard to their wrap.
+	// dns.Transfer compares serial numbers without their wrap.
 	if before.CanEdit() && serial > before.SOA.Serial {
 		if done, err := s.readDelta(ctx, primary, before); done {
 			return err
@@ -180,7 +169,6 @@ func (s *Source) askOne(ctx context.Context, primary string, due bool) error {
 	return s.readWhole(ctx, primary)
 }
 
-// readWhole reads the whole zone (AXFR, RFC 5936).
 func (s *Source) readWhole(ctx context.Context, primary string) error {
 	began := time.Now()
 	zone, err := s.newTransferred()
@@ -194,8 +182,7 @@ func (s *Source) readWhole(ctx context.Context, primary string) error {
 	return err
 }
 
-// readDelta reads the changes since the present rules (IXFR, RFC 1995), or what the primary sends in their
-// place. It reports whether that is done: the whole zone should be read otherwise.
+// readDelta sends an IXFR (RFC 1995). done is false if the whole zone should be read.
 func (s *Source) readDelta(ctx context.Context, primary string, before *rules.Rules) (done bool, err error) {
 	began := time.Now()
 	x := &incremental{source: s, before: before}
@@ -219,8 +206,7 @@ func (s *Source) readDelta(ctx context.Context, primary string, before *rules.Ru
 	return true, nil
 }
 
-// fallBack counts a delta that could not be used, and logs it unless that is known since the last delta
-// that could.
+// fallBack counts an unusable delta, and logs the first in a row.
 func (s *Source) fallBack(primary string, err error) {
 	if !s.fellBack {
 		s.log.Warningf("Zone %s: primary %s: the whole zone is transferred in place of its changes: %v", s.config.Zone, primary, err)
@@ -229,7 +215,6 @@ func (s *Source) fallBack(primary string, err error) {
 	s.update(func(st *Status) { st.Transfers[Fallback]++ })
 }
 
-// serial asks a primary for the serial number of the zone.
 func (s *Source) serial(ctx context.Context, primary string) (uint32, error) {
 	m := new(dns.Msg).SetQuestion(s.config.Zone, dns.TypeSOA)
 	m.RecursionDesired = false
@@ -255,13 +240,12 @@ func (s *Source) serial(ctx context.Context, primary string) (uint32, error) {
 
 // receiver takes the records of a transfer.
 type receiver interface {
-	// add takes a record. Its error ends the transfer.
+	// An error of add ends the transfer.
 	add(rr dns.RR) error
-	// rules returns the rules after the last record, or an error if something is missing.
+	// rules returns an error if records are missing.
 	rules() (*rules.Rules, error)
 }
 
-// transfer sends a query for a transfer to a primary, and returns the rules that the answer makes.
 func (s *Source) transfer(ctx context.Context, primary string, m *dns.Msg, to receiver) (*rules.Rules, error) {
 	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
 	defer cancel()
@@ -282,14 +266,13 @@ func (s *Source) transfer(ctx context.Context, primary string, m *dns.Msg, to re
 	return r, nil
 }
 
-// receive sends a query for a transfer over a connection, and returns the rules that the answer makes. It
-// returns an error unless the whole answer has come.
+// receive returns an error unless the answer is complete.
 func (s *Source) receive(conn net.Conn, m *dns.Msg, to receiver) (*rules.Rules, error) {
 	s.config.Key.sign(m)
 	t := dns.Transfer{
 		Conn:        &dns.Conn{Conn: &limitedConn{conn, s.config.Limits.Reader(conn)}},
 		ReadTimeout: queryTimeout, WriteTimeout: queryTimeout,
-		TsigSecret: s.config.Key.secrets(), // then it takes no message without a signature
+		TsigSecret: s.config.Key.secrets(), // with secrets, unsigned messages are refused
 	}
 	envelopes, err := t.In(m, "")
 	if err != nil {
@@ -305,7 +288,7 @@ func (s *Source) receive(conn net.Conn, m *dns.Msg, to receiver) (*rules.Rules, 
 			}
 		}
 		if err != nil {
-			conn.Close() // and go on to the end of the goroutine that reads
+			conn.Close() // then drain until the reading goroutine ends
 		}
 	}
 	if err != nil {
@@ -314,21 +297,17 @@ func (s *Source) receive(conn net.Conn, m *dns.Msg, to receiver) (*rules.Rules, 
 	return to.rules()
 }
 
-// limitedConn is a connection that reads by a reader with a limit.
 type limitedConn struct {
 	net.Conn
 	reader io.Reader
 }
 
-// Read implements net.Conn.
 func (c *limitedConn) Read(p []byte) (int, error) { return c.reader.Read(p) }
 
-// transferred is a whole zone that is being transferred.
 type transferred struct {
 	zone    string
 	builder *rules.Builder
-	// begun and ended are set by the first and the last record, which both are the SOA record of
-	// the zone.
+	// begun and ended are set by the zone's SOA.
 	begun, ended bool
 }
 
@@ -338,13 +317,11 @@ var (
 	errBehind = errors.New("expected no record behind the SOA record at the end of the zone")
 )
 
-// newTransferred returns a transferred without records.
 func (s *Source) newTransferred() (*transferred, error) {
 	b, err := rules.NewBuilder(s.config.Zone, s.config.Limits)
 	return &transferred{zone: s.config.Zone, builder: b}, err
 }
 
-// rules implements receiver.
 func (t *transferred) rules() (*rules.Rules, error) {
 	if !t.ended {
 		return nil, errCutOff
@@ -352,8 +329,8 @@ func (t *transferred) rules() (*rules.Rules, error) {
 	return t.builder.Rules()
 }
 
-// add implements receiver. dns.Transfer takes any SOA record for the SOA record of the zone, and goes on
-// after the second one if that is not the last record of its message.
+// add checks SOA records: dns.Transfer takes any as the zone's, and goes on after the second unless it ends
+// its message.
 func (t *transferred) add(rr dns.RR) error {
 	soa, isSOA := rr.(*dns.SOA)
 	isSOA = isSOA && strings.EqualFold(soa.Hdr.Name, t.zone)

@@ -11,18 +11,18 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Key is a key for transactions (TSIG, RFC 8945).
+// Key is a TSIG key (RFC 8945).
 type Key struct {
-	// Name and Algorithm are fully qualified names in lower case.
+	// Name and Algorithm are lower-case FQDNs.
 	Name, Algorithm string
 	// Secret is in base64.
 	Secret string
 }
 
-// algorithms are the HMAC algorithms (RFC 8945, section 6) without MD5.
+// algorithms are RFC 8945, section 6, without MD5.
 var algorithms = []string{dns.HmacSHA1, dns.HmacSHA224, dns.HmacSHA256, dns.HmacSHA384, dns.HmacSHA512}
 
-// NewKey returns a key, by the words of a Corefile.
+// NewKey returns a key from the words of a Corefile.
 func NewKey(name, algorithm, secret string) (Key, error) {
 	k := Key{Name: dns.CanonicalName(name), Algorithm: dns.CanonicalName(algorithm), Secret: secret}
 	if _, ok := dns.IsDomainName(name); !ok {
@@ -37,7 +37,6 @@ func NewKey(name, algorithm, secret string) (Key, error) {
 	return k, nil
 }
 
-// secrets returns the key as package dns takes it, nil for none.
 func (k Key) secrets() map[string]string {
 	if k == (Key{}) {
 		return nil
@@ -45,7 +44,7 @@ func (k Key) secrets() map[string]string {
 	return map[string]string{k.Name: k.Secret}
 }
 
-// sign has m signed by the key, if there is one.
+// sign does nothing for a zero Key.
 func (k Key) sign(m *dns.Msg) {
 	const fudge = 300 // seconds, RFC 8945, section 10
 	if k != (Key{}) {

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package policy has egress policies: which names and addresses a guest may reach. Names match as in NPEP-133
+// (kubernetes-sigs/network-policy-api).
+//
+//	words ─► Parse ─► []Entry ─► New ─► *Policy
+//	text ───► ParseText ──────────────────┤
+//	                                      │
+//	question ─► Name.Set ─► Policy.Name ──┤
+//	answer ───────────────► Policy.Address┘
+//
+// A Policy does not change: goroutines may share it.
+package policy
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// Verdict is a decision about a name. Of several policies the highest counts.
+type Verdict uint8
+
+const (
+	// Denied: neither the name nor a name below is allowed.
+	Denied Verdict = iota
+	// Above: names below are allowed. NXDOMAIN would deny these (RFC 8020).
+	Above
+	Allowed
+)
+
+// Policy is a set of entries. The zero value allows nothing.
+type Policy struct {
+	entries []Entry
+	// names has the names of entries, and all names above.
+	names map[string]node
+	// prefixes has the first entry of each prefix; lengths are sorted, longest first.
+	prefixes map[netip.Prefix]int
+	lengths4 []int
+	lengths6 []int
+}
+
+type node struct{ exact, below []*Entry }
+
+// New returns the policy of entries.
+func New(entries []Entry) *Policy {
+	p := &Policy{entries: slices.Clone(entries), names: map[string]node{}, prefixes: map[netip.Prefix]int{}}
+	for i := range p.entries {
+		if e := &p.entries[i]; e.Name != "" {
+			p.addName(e)
+		} else if _, there := p.prefixes[e.Prefix]; !there {
+			p.prefixes[e.Prefix] = i
+			lengths := &p.lengths4
+			if e.Prefix.Addr().Is6() {
+				lengths = &p.lengths6
+			}
+			*lengths = append(*lengths, e.Prefix.Bits())
+		}
+	}
+	for _, lengths := range []*[]int{&p.lengths4, &p.lengths6} {
+		slices.SortFunc(*lengths, func(a, b int) int { return b - a })
+		*lengths = slices.Compact(*lengths)
+	}
+	return p
+}
+
+func (p *Policy) addName(e *Entry) {
+	at := p.names[e.Name]
+	if e.Wildcard {
+		at.below = append(at.below, e)
+	} else {
+		at.exact = append(at.exact, e)
+	}
+	p.names[e.Name] = at
+	for i := range len(e.Name) {
+		if e.Name[i] != '.' {
+			continue
+		}
+		above := e.Name[i+1:]
+		if above == "" {
+			above = "."
+		}
+		if _, there := p.names[above]; !there {
+			p.names[above] = node{}
+		}
+	}
+}
+
+// Entries returns the entries, which the caller must not change.
+func (p *Policy) Entries() []Entry { return p.entries }
+
+// Name appends the entries that allow a name: entries for longer names come later, for the name itself last.
+func (p *Policy) Name(n *Name, entries []*Entry) (Verdict, []*Entry) {
+	before := len(entries)
+	at, known := p.names["."]
+	for i := n.count - 1; known && i >= 0; i-- {
+		entries = append(entries, at.below...)
+		at, known = p.names[string(n.text[n.labels[i]:n.length])]
+	}
+	if known && n.count > 0 {
+		entries = append(entries, at.exact...)
+	}
+	switch {
+	case len(entries) > before:
+		return Allowed, entries
+	case known:
+		return Above, entries
+	}
+	return Denied, entries
+}
+
+// Address returns the entry with the longest prefix that has a, nil for none.
+func (p *Policy) Address(a netip.Addr) *Entry {
+	a = a.Unmap()
+	lengths := p.lengths4
+	if a.Is6() {
+		lengths = p.lengths6
+	}
+	for _, bits := range lengths {
+		prefix, err := a.Prefix(bits)
+		if err != nil {
+			return nil
+		}
+		if i, ok := p.prefixes[prefix]; ok {
+			return &p.entries[i]
+		}
+	}
+	return nil
+}
+
+var (
+	// IPv4 behind a NAT64 (RFC 6052, section 2.1).
+	translated4 = netip.MustParsePrefix("64:ff9b::/96")
+	// Not private, loopback, link-local or multicast by netip.
+	special = []netip.Prefix{
+		netip.MustParsePrefix("0.0.0.0/8"),        // "this network" (RFC 791, section 3.2)
+		netip.MustParsePrefix("100.64.0.0/10"),    // shared address space (RFC 6598)
+		netip.MustParsePrefix("192.0.0.0/24"),     // protocol assignments (RFC 6890); a cloud has its metadata service here
+		netip.MustParsePrefix("198.18.0.0/15"),    // benchmarks (RFC 2544)
+		netip.MustParsePrefix("240.0.0.0/4"),      // reserved, with the broadcast address (RFC 1112, section 4)
+		netip.MustParsePrefix("168.63.129.16/32"), // Azure: the host of a virtual machine, with its credentials
+		netip.MustParsePrefix("::/96"),            // IPv4-compatible (RFC 4291, section 2.5.5.1)
+		netip.MustParsePrefix("64:ff9b:1::/48"),   // translation to private IPv4 addresses (RFC 8215)
+		netip.MustParsePrefix("fec0::/10"),        // site-local (RFC 3879)
+	}
+)
+
+// IsSpecial reports whether an address is not of the public Internet, such as private or loopback. The owner of a name
+// chooses its addresses, so only an entry with the address may open these.
+func IsSpecial(a netip.Addr) bool {
+	a = a.Unmap()
+	if translated4.Contains(a) {
+		b := a.As16()
+		a = netip.AddrFrom4([4]byte(b[12:]))
+	}
+	return a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsMulticast() || a.IsUnspecified() ||
+		slices.ContainsFunc(special, func(p netip.Prefix) bool { return p.Contains(a) })
+}

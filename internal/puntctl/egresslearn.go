@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package puntctl
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/puntdns/puntdns/internal/control/api"
+)
+
+func egressLearnCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "learn [VALUE]",
+		Short: "Print the policies of egress with the names that guests have asked",
+		Long: `learn prints each policy of egress with observe on as it stands in the Corefile,
+with a line for each name that its guests have asked since the last start or
+reload and that no policy allows. Delete the lines that you do not want, and put
+the rest into the Corefile.
+
+VALUE is the value of a policy's label, such as the name of a port group.`,
+		Example:           "  puntctl egress learn\n  puntctl egress learn sandboxes",
+		Args:              needs(0),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var all api.LearnedPolicies
+			if err := o.client(cmd).get(cmd.Context(), api.PathEgressLearn, nil, &all); err != nil {
+				return err
+			}
+			if len(args) > 0 {
+				all.Policies = slices.DeleteFunc(all.Policies, func(p api.LearnedPolicy) bool { return !strings.HasSuffix(p.Policy, " "+args[0]) })
+			}
+			if len(all.Policies) == 0 {
+				return &exitError{status: exitUnwell, err: fmt.Errorf("no such policy; expected a policy of egress with `observe on`")}
+			}
+			if !o.isForPeople() {
+				return o.write(cmd.OutOrStdout(), &all, nil)
+			}
+			for i := range all.Policies {
+				printLearned(cmd.OutOrStdout(), &all.Policies[i])
+			}
+			return nil
+		},
+	}
+}
+
+func printLearned(w io.Writer, p *api.LearnedPolicy) {
+	fmt.Fprintf(w, "# of %s\npolicy %s {\n", p.At, p.Policy)
+	fmt.Fprintf(w, "    allow %s\n", strings.Join(p.Allow, " "))
+	for _, n := range p.Names {
+		fmt.Fprintf(w, "    allow %s # queries: %d\n", n.Name, n.Queries)
+	}
+	if p.More {
+		fmt.Fprintln(w, "    # There were further names.")
+	}
+	fmt.Fprintln(w, "}")
+}

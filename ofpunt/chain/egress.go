@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package chain
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/puntdns/puntdns/internal/corefile"
+	"github.com/puntdns/puntdns/internal/opening"
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/ofpunt/placement"
+)
+
+// enforcer is the handler of egress.
+type enforcer interface {
+	// Enforces reports whether, and with which settings, the switch enforces the policies.
+	Enforces() (opening.Settings, bool)
+	PolicyOf(o *origin.Origin) opening.Policy
+	HasLabel(name string) bool
+	// ReadsNorthbound reports whether Northbound policies count.
+	ReadsNorthbound() bool
+	At() corefile.Position
+	// DeniesNames reports whether names that are not allowed are denied, which needs no switch.
+	DeniesNames() bool
+}
+
+// EgressPolicies has the egress policies of all blocks of a bridge. A guest may send to what any block allows.
+type EgressPolicies struct{ of []enforcer }
+
+// Of returns what the policies of a guest allow, nil without a policy.
+func (e *EgressPolicies) Of(o *origin.Origin) (all opening.Policy) {
+	for _, of := range e.of {
+		all = opening.Union(all, of.PolicyOf(o))
+	}
+	return all
+}
+
+// HasLabel reports whether a policy selects guests by the label.
+func (e *EgressPolicies) HasLabel(name string) bool {
+	return slices.ContainsFunc(e.of, func(of enforcer) bool { return of.HasLabel(name) })
+}
+
+func (s *Server) readEgress() error {
+	e := new(EgressPolicies)
+	var all []error
+	for _, b := range s.blocks {
+		of, ok := b.config().Handler("egress").(enforcer)
+		if !ok {
+			continue
+		}
+		if of.ReadsNorthbound() {
+			s.Requests.Egress = true
+			if len(s.Database.Northbound) == 0 {
+				all = append(all, fmt.Errorf("%s - ofpunt %s: egress has `northbound on`, and no ovnhosts of this bridge reads the Northbound database; expected northbound there", of.At(), s.Options.Name))
+			}
+		}
+		settings, enforces := of.Enforces()
+		switch {
+		case !enforces:
+			continue
+		case s.Options.Placement != placement.OVN && of.DeniesNames():
+			continue
+		case s.Options.Placement != placement.OVN:
+			all = append(all, fmt.Errorf("%s - ofpunt %s: egress needs the ACLs of OVN, and the placement is %s; expected `strict names` or `observe on`", of.At(), s.Options.Name, s.Options.Placement))
+		case len(e.of) > 0 && settings != s.Openings:
+			all = append(all, fmt.Errorf("%s - ofpunt %s: egress has other settings than at %s, expected the same on one bridge", of.At(), s.Options.Name, e.of[0].At()))
+		}
+		s.Openings = settings
+		e.of = append(e.of, of)
+	}
+	if len(e.of) > 0 {
+		s.Egress = e
+	}
+	return errors.Join(all...)
+}

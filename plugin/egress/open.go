@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package egress
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/internal/authority"
+	"github.com/puntdns/puntdns/internal/explain"
+	"github.com/puntdns/puntdns/internal/opening"
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/policy"
+)
+
+// With grace, maxTTL fits an OpenFlow idle timeout, 16 bits of seconds.
+const maxTTL = 12 * time.Hour
+
+// opener writes the answer to an allowed name once the switch lets the guest send to the addresses. With observe on it
+// only records.
+type opener struct {
+	dns.ResponseWriter
+	query *query
+	// foreign: a server of the tenant answers, which opens nothing.
+	decision
+	foreign bool
+}
+
+func (w *opener) WriteMsg(m *dns.Msg) error {
+	q := w.query
+	open, closed := w.opens(m)
+	if closed.IsValid() {
+		q.recordClosed(w.policy, closed)
+	}
+	if q.handler.observe || len(open.To) == 0 {
+		return w.ResponseWriter.WriteMsg(m)
+	}
+	if x := explain.Of(q.ctx); x != nil {
+		x.Notef("the answer would open %s", joined(open.To))
+		return w.ResponseWriter.WriteMsg(m)
+	}
+	if q.origin.Opener == nil {
+		return w.ResponseWriter.WriteMsg(m)
+	}
+	if err := q.origin.Opener.Open(q.ctx, open); err != nil {
+		q.recordFailed(w.policy, err)
+		failure := new(dns.Msg).SetRcode(q.state.Req, dns.RcodeServerFailure)
+		code, text := dns.ExtendedErrorCodeNotReady, ""
+		if errors.Is(err, opening.ErrFull) { // the log has the operator's numbers
+			code, text = dns.ExtendedErrorCodeProhibited, opening.ErrFull.Error()
+		}
+		authority.AddError(failure, q.state.Req, code, text)
+		m = failure
+	} else {
+		q.recordOpened(open.To)
+	}
+	return w.ResponseWriter.WriteMsg(m)
+}
+
+func (h *Handler) closes(a netip.Addr) bool {
+	return policy.IsSpecial(a) || slices.ContainsFunc(h.closed, func(p netip.Prefix) bool { return p.Contains(a) })
+}
+
+func (q *query) closes(a netip.Addr) bool {
+	return q.handler.closes(a) || q.origin.Opener != nil && q.origin.Opener.IsNode(a)
+}
+
+// opens also returns the first address that stays closed and that no entry has: a special address, or another name's.
+// It is invalid for none.
+func (w *opener) opens(m *dns.Msg) (open opening.Answer, closed netip.Addr) {
+	q := w.query
+	open.Name, open.Lasts = q.state.Name(), q.handler.floor
+	chain := chainOf(m, q.state.QName())
+	for rr, a := range addressesIn(m) {
+		if w.foreign || q.closes(a) || !onChain(chain, rr.Header().Name) {
+			if !closed.IsValid() && !q.hasEntry(a) {
+				closed = a
+			}
+			continue
+		}
+		open.Lasts = max(open.Lasts, min(time.Duration(rr.Header().Ttl)*time.Second, maxTTL))
+		open.To = append(open.To, policy.Destinations(w.entries, a)...)
+	}
+	// A server that the guest chooses may repeat thousands of addresses.
+	slices.SortFunc(open.To, opening.Destination.Compare)
+	open.To = slices.Compact(open.To)
+	return open, closed
+}
+
+func (q *query) hasEntry(a netip.Addr) bool {
+	return slices.ContainsFunc(q.policies.numbers, func(i int) bool { return q.handler.policies[i].rules.Address(a) != nil }) ||
+		slices.ContainsFunc(q.policies.northbound, func(p *policy.Policy) bool { return p.Address(a) != nil })
+}
+
+// set combines Corefile policies. It implements opening.Policy.
+type set struct {
+	handler  *Handler
+	numbers  []int // sorted indexes in Handler.policies
+	networks []opening.Network
+	sum      uint64
+}
+
+func (s *set) Allows(name string, to opening.Destination) bool {
+	return s.handler.allows(policies{numbers: s.numbers}, name, to)
+}
+
+func (h *Handler) allows(of policies, name string, to opening.Destination) bool {
+	if !h.judges(name) || h.closes(to.Address) {
+		return false
+	}
+	d := h.decide(of, name)
+	return slices.Contains(policy.Destinations(d.entries, to.Address), to)
+}
+
+func (s *set) Networks() []opening.Network { return s.networks }
+
+// northboundPolicy implements opening.Policy. Two are == until the text in Northbound changes.
+type northboundPolicy struct {
+	handler *Handler
+	rules   *policy.Policy
+}
+
+func (p northboundPolicy) Allows(name string, to opening.Destination) bool {
+	return p.handler.allows(policies{northbound: []*policy.Policy{p.rules}}, name, to)
+}
+
+func (p northboundPolicy) Networks() []opening.Network {
+	return opening.AddNetworks(nil, p.rules.Networks())
+}
+
+func (s *set) Sum() uint64 { return s.sum }
+
+func (p northboundPolicy) Sum() uint64 { return p.handler.sumOf(p.rules.Entries()) }
+
+// sumOf hashes entries, in any order, and the properties that policies depend on.
+func (h *Handler) sumOf(entries []policy.Entry) uint64 {
+	var all []string
+	for _, e := range entries {
+		all = append(all, e.String())
+	}
+	slices.Sort(all)
+	sum := fnv.New64a()
+	fmt.Fprint(sum, h.Zones, h.closed, slices.Compact(all))
+	return sum.Sum64()
+}
+
+// PolicyOf returns what the policies of a guest allow, nil without a policy.
+func (h *Handler) PolicyOf(o *origin.Origin) opening.Policy {
+	all := h.setOf(o)
+	for _, rules := range h.northboundOf(o) {
+		all = opening.Union(all, northboundPolicy{h, rules})
+	}
+	return all
+}
+
+func (h *Handler) setOf(o *origin.Origin) opening.Policy {
+	var some [8]int // more are rare
+	numbers := h.numbers(some[:0], o)
+	if len(numbers) == 0 {
+		return nil
+	}
+	key := string(appendKey(nil, numbers))
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.sets[key]
+	if s == nil {
+		s = &set{handler: h, numbers: slices.Clone(numbers)}
+		var entries []policy.Entry
+		for _, i := range numbers {
+			s.networks = opening.AddNetworks(s.networks, h.policies[i].rules.Networks())
+			entries = append(entries, h.policies[i].rules.Entries()...)
+		}
+		s.sum = h.sumOf(entries)
+		h.sets[key] = s
+	}
+	return s
+}
+
+func appendKey(b []byte, numbers []int) []byte {
+	for _, n := range numbers {
+		b = append(b, byte(n>>16), byte(n>>8), byte(n))
+	}
+	return b
+}
