@@ -87,19 +87,27 @@ func newOutsideOf(t *testing.T, nodes int) *outsideNet {
 	return n
 }
 
-// answerOutside answers nK.example with the address K, for a second.
+// manyOutside has addresses for the names mK.example: public ones, or egress would not open them.
+const manyOutside = "60.0.0.0/8"
+
+func manyAddress(k int) net.IP { return net.IPv4(60, byte(k>>16), byte(k>>8), byte(k)) }
+
+// answerOutside answers nK.example with the address K, and mK.example with one of manyOutside, for a second.
 func answerOutside(w dns.ResponseWriter, r *dns.Msg) {
 	m := new(dns.Msg).SetReply(r)
 	q := r.Question[0]
 	label, _, _ := strings.Cut(strings.ToLower(q.Name), ".")
 	header := dns.RR_Header{Name: q.Name, Rrtype: q.Qtype, Class: dns.ClassINET, Ttl: 1}
+	var set byte
 	var k int
-	if _, err := fmt.Sscanf(label, "n%d", &k); err == nil {
-		switch q.Qtype {
-		case dns.TypeA:
+	if _, err := fmt.Sscanf(label, "%c%d", &set, &k); err == nil {
+		switch {
+		case set == 'n' && q.Qtype == dns.TypeA:
 			m.Answer = []dns.RR{&dns.A{Hdr: header, A: net.IPv4(192, 0, 2, byte(k))}}
-		case dns.TypeAAAA:
+		case set == 'n' && q.Qtype == dns.TypeAAAA:
 			m.Answer = []dns.RR{&dns.AAAA{Hdr: header, AAAA: net.ParseIP(fmt.Sprintf("2001:db8::%x", k))}}
+		case set == 'm' && q.Qtype == dns.TypeA:
+			m.Answer = []dns.RR{&dns.A{Hdr: header, A: manyAddress(k)}}
 		}
 	}
 	_ = w.WriteMsg(m) // a client that has gone is no failure
@@ -164,7 +172,9 @@ func (n *outsideNet) corefileText(ovnhosts, egress string) string {
 
 // resolve asks for a name, and returns the address of the answer.
 func (n *outsideNet) resolve(g *lab.Guest, name string, qtype uint16) (netip.Addr, error) {
-	r, err := exchange(within(n.t, wait), g, resolver4, name, qtype)
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
+	defer cancel()
+	r, err := exchange(ctx, g, resolver4, name, qtype)
 	if err != nil {
 		return netip.Addr{}, err
 	}

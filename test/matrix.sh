@@ -13,7 +13,7 @@
 #   MATRIX_KERNEL    yes (default) for the kernel's datapath too, see kernel.sh, or no
 #   MATRIX_TESTED    the code name of a Debian on which all tests have been run
 #   MATRIX_FLAGS     of the test binary
-#   CI, GORACE and LAB_SLOW reach the tests, and nothing else of the environment does
+#   CI, GORACE, LAB_SLOW and SOAK reach the tests, and nothing else of the environment does
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -40,7 +40,7 @@ CGO_ENABLED=0 run "${GO:-go}" build -o "$work/bin/demo" ./test/demo
 # SIGTERM does not end it.
 in_root() {
 	set -- "$root" env -C test PUNTDNS="$work/bin/puntdns" GORACE="atexit_sleep_ms=100 ${GORACE-}" \
-		CI="${CI-}" LAB_SLOW="${LAB_SLOW-}" LAB_NEXT_ROOT="$upgrade" "$@"
+		CI="${CI-}" LAB_SLOW="${LAB_SLOW-}" SOAK="${SOAK-}" LAB_NEXT_ROOT="$upgrade" "$@"
 	[ -z "$upgrade" ] || set -- -n "$next" "$@"
 	exec setpriv --pdeathsig KILL ./test/inroot.sh -b "$work/bin" "$@"
 }
