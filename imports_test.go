@@ -28,6 +28,7 @@ cmd/puntdns: . internal/puntctl plugins
 plugins: ofpunt plugin/audit plugin/egress plugin/neutronhosts plugin/ovnforward plugin/ovnhosts plugin/passthrough plugin/private plugin/ready plugin/rpz coredns
 plugins/generate: internal/plugincfg
 
+internal/address: coredns-log # addresses alone
 internal/auditlog: internal/endpoint internal/escape # no DNS
 internal/authority: internal/control/api internal/corefile internal/explain internal/origin internal/ovn/names coredns dns # it knows names and guests, not the source of either
 internal/cachekey: coredns
@@ -97,13 +98,13 @@ ofpunt/watch: internal/control/api internal/origin internal/spacesaving coredns 
 
 # No plugin imports ofpunt: internal/origin has what a plugin may know of the punt.
 plugin/audit: internal/auditlog internal/corefile internal/escape internal/metricset internal/origin caddy coredns coredns-log dns
-plugin/egress: internal/authority internal/control internal/control/api internal/corefile internal/explain internal/label internal/metricset internal/opening internal/origin internal/ovn internal/policy caddy coredns coredns-log dns
+plugin/egress: internal/address internal/authority internal/control internal/control/api internal/corefile internal/explain internal/label internal/metricset internal/opening internal/origin internal/ovn internal/policy caddy coredns coredns-log dns
 plugin/neutronhosts: internal/authority internal/corefile internal/metricset internal/origin plugin/neutronhosts/addnhosts caddy coredns coredns-log dns
 plugin/neutronhosts/addnhosts: internal/ovn/names internal/refcount dns # it knows files, and no plugin
-plugin/ovnforward: internal/authority internal/cachekey internal/control internal/control/api internal/corefile internal/explain internal/metricset internal/origin internal/ovn internal/ovn/ovndb internal/shell caddy coredns coredns-log dns
+plugin/ovnforward: internal/address internal/authority internal/cachekey internal/control internal/control/api internal/corefile internal/explain internal/metricset internal/origin internal/ovn internal/ovn/ovndb internal/shell caddy coredns coredns-log dns
 plugin/ovnhosts: internal/authority internal/control internal/control/api internal/corefile internal/endpoint internal/explain internal/metricset internal/origin internal/ovn internal/ovn/names internal/ovn/ovndb internal/ovn/saved internal/ovsdb internal/shell caddy coredns coredns-log dns
 plugin/passthrough: internal/corefile internal/origin caddy coredns dns
-plugin/private: internal/authority internal/control/api internal/corefile internal/explain internal/metricset internal/origin internal/ovn/names caddy coredns dns
+plugin/private: internal/address internal/authority internal/control/api internal/corefile internal/explain internal/metricset internal/origin internal/ovn/names caddy coredns dns
 plugin/ready: internal/corefile caddy coredns coredns-log
 plugin/rpz: internal/authority internal/control internal/control/api internal/corefile internal/explain internal/metricset internal/origin plugin/rpz/rules plugin/rpz/source caddy coredns coredns-log dns
 plugin/rpz/rules: dns # it knows zones, and no plugin

@@ -96,7 +96,7 @@ func TestUnitPrivileges(t *testing.T) {
 		"ProtectSystem":           {"strict"},
 		"ProtectHome":             {"yes"},
 		"ReadWritePaths":          nil,
-		"RestrictAddressFamilies": {"AF_UNIX AF_INET AF_INET6"},
+		"RestrictAddressFamilies": {"AF_UNIX AF_INET AF_INET6 AF_NETLINK"},
 		"RestrictNamespaces":      {"yes"},
 		"MemoryDenyWriteExecute":  {"yes"},
 		"SystemCallFilter":        {"@system-service", "~@privileged @resources", "sched_setattr"},

@@ -240,6 +240,10 @@ func TestEgressOpens(t *testing.T) {
 	n := newOutside(t)
 	n.AddDNS(map[string]string{"n9.example": "192.0.2.9"}, "red") // by the tenant
 	n.Sync()
+	// A server outside has it too.
+	if _, err := n.Node.Exec(within(t, wait), "ip", "addr", "add", "192.0.2.8/32", "dev", "lo"); err != nil {
+		t.Fatal(err)
+	}
 	s := serve(t, n.Lab, n.corefile("allow *.example:443/tcp n7.example"))
 	web := netip.MustParseAddr("192.0.2.1")
 	at := func(a netip.Addr, port string) string { return net.JoinHostPort(a.String(), port) }
@@ -263,7 +267,7 @@ func TestEgressOpens(t *testing.T) {
 			t.Errorf("%s: no echo", tt.name)
 		}
 	}
-	for _, name := range []string{"n7.example.", "n9.example."} {
+	for _, name := range []string{"n7.example.", "n8.example.", "n9.example."} {
 		if _, err := n.resolve(n.vm, name, dns.TypeA); err != nil {
 			t.Fatal(err)
 		}
@@ -300,6 +304,7 @@ func TestEgressOpens(t *testing.T) {
 		{"any port of a name with an entry for all", n.vm, "192.0.2.7:80", true},
 		{"a neighbour that has not asked", n.peer, "192.0.2.1:443", false},
 		{"IPv6", n.vm, "[2001:db8::1]:443", true},
+		{"an address of the node", n.vm, "192.0.2.8:443", false},
 		{"an address of a tenant's DNS row", n.vm, "192.0.2.9:443", false},
 		{"another address over IPv6", n.vm, "[2001:db8::2]:443", false},
 	} {

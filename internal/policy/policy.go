@@ -126,32 +126,3 @@ func (p *Policy) Address(a netip.Addr) *Entry {
 	}
 	return nil
 }
-
-var (
-	// IPv4 behind a NAT64 (RFC 6052, section 2.1).
-	translated4 = netip.MustParsePrefix("64:ff9b::/96")
-	// Not private, loopback, link-local or multicast by netip.
-	special = []netip.Prefix{
-		netip.MustParsePrefix("0.0.0.0/8"),        // "this network" (RFC 791, section 3.2)
-		netip.MustParsePrefix("100.64.0.0/10"),    // shared address space (RFC 6598)
-		netip.MustParsePrefix("192.0.0.0/24"),     // protocol assignments (RFC 6890); a cloud has its metadata service here
-		netip.MustParsePrefix("198.18.0.0/15"),    // benchmarks (RFC 2544)
-		netip.MustParsePrefix("240.0.0.0/4"),      // reserved, with the broadcast address (RFC 1112, section 4)
-		netip.MustParsePrefix("168.63.129.16/32"), // Azure: the host of a virtual machine, with its credentials
-		netip.MustParsePrefix("::/96"),            // IPv4-compatible (RFC 4291, section 2.5.5.1)
-		netip.MustParsePrefix("64:ff9b:1::/48"),   // translation to private IPv4 addresses (RFC 8215)
-		netip.MustParsePrefix("fec0::/10"),        // site-local (RFC 3879)
-	}
-)
-
-// IsSpecial reports whether an address is not of the public Internet, such as private or loopback. The owner of a name
-// chooses its addresses, so only an entry with the address may open these.
-func IsSpecial(a netip.Addr) bool {
-	a = a.Unmap()
-	if translated4.Contains(a) {
-		b := a.As16()
-		a = netip.AddrFrom4([4]byte(b[12:]))
-	}
-	return a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsMulticast() || a.IsUnspecified() ||
-		slices.ContainsFunc(special, func(p netip.Prefix) bool { return p.Contains(a) })
-}

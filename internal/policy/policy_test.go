@@ -159,19 +159,6 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-func TestIsSpecial(t *testing.T) {
-	for _, a := range []string{"10.1.2.3", "172.31.0.1", "192.168.0.1", "127.0.0.1", "169.254.169.254", "100.64.0.1", "0.1.2.3", "224.0.0.1", "255.255.255.255", "::", "::1", "fe80::1", "fd00::254", "ff02::1", "::ffff:10.0.0.1", "64:ff9b::a00:1", "192.0.0.192", "168.63.129.16", "198.18.0.1", "::10.0.0.1", "64:ff9b:1::a00:1", "fec0::1"} {
-		if !IsSpecial(netip.MustParseAddr(a)) {
-			t.Errorf("%s is special", a)
-		}
-	}
-	for _, a := range []string{"9.9.9.9", "172.32.0.1", "192.0.2.1", "2001:db8::1", "64:ff9b::909:909", "100.128.0.1", "192.0.1.1", "168.63.129.17", "198.20.0.1"} {
-		if IsSpecial(netip.MustParseAddr(a)) {
-			t.Errorf("%s is not special", a)
-		}
-	}
-}
-
 func TestParse(t *testing.T) {
 	for word, want := range map[string]Entry{
 		"pypi.org":               {Name: "pypi.org."},

@@ -54,8 +54,9 @@ type Handler struct {
 	settings                   opening.Settings
 	// floor is how long addresses stay open at least.
 	floor time.Duration
-	// closed are addresses that no name opens, such as addresses of nodes.
+	// No name opens closed, or an address that onNode reports.
 	closed []netip.Prefix
+	onNode func(netip.Addr) bool
 	// forwards knows the zones that a tenant's servers answer, nil without ovnforward.
 	forwards interface {
 		Takes(o *origin.Origin, qname string, qtype uint16) bool

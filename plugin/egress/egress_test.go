@@ -55,8 +55,12 @@ func newHandler(t testing.TB, text string) (*Handler, *upstream) {
 	}
 	u := &upstream{}
 	h.Next = u
+	h.onNode = func(a netip.Addr) bool { return a == ofInterface }
 	return h, u
 }
+
+// ofInterface is the address of an interface of the node.
+var ofInterface = netip.MustParseAddr("203.0.113.77")
 
 func guest(port, sw string) *origin.Origin {
 	return &origin.Origin{Bridge: "br-int", InPort: 1, Port: port, Switch: sw}
@@ -253,6 +257,9 @@ func TestOpens(t *testing.T) {
 		{"an address of closed", "a.pypi.org. A 203.0.113.7", "closed 203.0.113.7"},
 		{"an address of closed that an entry has", "a.pypi.org. A 198.51.100.9", ""},
 		{"an address of the node", "a.pypi.org. A 203.0.113.99", "closed 203.0.113.99"},
+		{"an address of an interface", "a.pypi.org. A 203.0.113.77", "closed 203.0.113.77"},
+		{"an address of an interface, behind NAT64", "a.pypi.org. AAAA 64:ff9b::cb00:714d", "closed 64:ff9b::cb00:714d"},
+		{"an address of closed, behind NAT64", "a.pypi.org. AAAA 64:ff9b::cb00:7107", "closed 64:ff9b::cb00:7107"},
 		{"IPv4 in IPv6", "a.pypi.org. AAAA ::ffff:192.168.1.1", "closed 192.168.1.1"},
 		{"an alias", "a.pypi.org. CNAME B.example.\nb.EXAMPLE. CNAME c.example.\nc.example. A 192.0.2.1", "192.0.2.1:443/tcp"},
 		{"an alias in another order", "a.pypi.org. CNAME b.example.\nc.example. A 192.0.2.1\nb.example. CNAME c.example.", "192.0.2.1:443/tcp"},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/address"
 	"github.com/puntdns/puntdns/internal/authority"
 	"github.com/puntdns/puntdns/internal/explain"
 	"github.com/puntdns/puntdns/internal/opening"
@@ -64,11 +65,12 @@ func (w *opener) WriteMsg(m *dns.Msg) error {
 }
 
 func (h *Handler) closes(a netip.Addr) bool {
-	return policy.IsSpecial(a) || slices.ContainsFunc(h.closed, func(p netip.Prefix) bool { return p.Contains(a) })
+	to := address.Destination(a)
+	return address.IsSpecial(a) || address.IsIn(h.closed, a) || address.IsIn(h.closed, to) || h.onNode(to)
 }
 
 func (q *query) closes(a netip.Addr) bool {
-	return q.handler.closes(a) || q.origin.Opener != nil && q.origin.Opener.IsNode(a)
+	return q.handler.closes(a) || q.origin.Opener != nil && q.origin.Opener.IsNode(address.Destination(a))
 }
 
 // opens also returns the first address that stays closed and that no entry has: a special address, or another name's.

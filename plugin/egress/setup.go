@@ -11,6 +11,7 @@ import (
 	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/coredns/coredns/plugin"
 
+	"github.com/puntdns/puntdns/internal/address"
 	"github.com/puntdns/puntdns/internal/authority"
 	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/internal/label"
@@ -27,6 +28,11 @@ func setup(c *caddy.Controller) error {
 	if err != nil {
 		return plugin.Error(name, err)
 	}
+	node := address.NewNodeReader(log)
+	if err := node.Open(); err != nil {
+		return plugin.Error(name, err)
+	}
+	h.onNode = node.OnInterface
 	config := dnsserver.GetConfig(c)
 	config.AddPlugin(func(next plugin.Handler) plugin.Handler {
 		h.Next = next

@@ -159,7 +159,7 @@ func (h *Handler) serversOf(z *ovn.Forward) []netip.AddrPort {
 }
 
 func (h *Handler) refuses(server netip.AddrPort) reason {
-	return h.policy.refuses(server, h.node.addresses())
+	return h.policy.refuses(server, h.node.Node())
 }
 
 var errOtherQuestion = errors.New("the answer is to another question")

@@ -3,18 +3,16 @@
 package ovnforward
 
 import (
-	"errors"
-	"net"
 	"net/netip"
 	"os"
 	"os/exec"
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/puntdns/puntdns/internal/address"
 	"github.com/puntdns/puntdns/test/lab"
 )
 
@@ -56,12 +54,11 @@ func inNamespace(t *testing.T, f func(ip func(args string))) {
 // Routes count as soon as they are there.
 func TestRoutesToNode(t *testing.T) {
 	inNamespace(t, func(ip func(string)) {
-		r := newNodeReader()
-		if err := r.open(); err != nil {
+		r := address.NewNodeReader(log)
+		if err := r.Open(); err != nil {
 			t.Error(err)
 			return
 		}
-		r.now = func() time.Time { return time.Time{} } // the addresses stay as they were read
 		for _, tt := range []struct {
 			name   string
 			routes string // separated by ;
@@ -92,7 +89,7 @@ func TestRoutesToNode(t *testing.T) {
 		} {
 			p := &policy{}
 			if tt.allow != "" {
-				p.allow = prefixes(tt.allow)
+				p.allow = []netip.Prefix{netip.MustParsePrefix(tt.allow)}
 			}
 			server := netip.MustParseAddrPort(tt.server)
 			routes := func(verb string) {
@@ -101,52 +98,20 @@ func TestRoutesToNode(t *testing.T) {
 				}
 			}
 			routes("add")
-			if got := p.refuses(server, r.addresses()); got != tt.want {
+			if got := p.refuses(server, r.Node()); got != tt.want {
 				t.Errorf("%s: %s: %q, want %q", tt.name, server, got, tt.want)
 			}
 			routes("del")
 			if tt.want == permitted || tt.name == "behind NAT64" {
 				continue
 			}
-			if got := p.refuses(server, r.addresses()); got != permitted {
+			if got := p.refuses(server, r.Node()); got != permitted {
 				t.Errorf("%s: %s without the route: %q", tt.name, server, got)
 			}
 		}
 		ip("route del default")
-		if own, err := isOwnRoute(netip.MustParseAddr("8.8.8.8")); own || err != nil {
-			t.Errorf("no route: %v, %v", own, err)
+		if r.Node().Has(netip.MustParseAddr("8.8.8.8")) {
+			t.Error("without a route an address is the node's")
 		}
 	})
-}
-
-// While the kernel does not report routes, only servers that allow has by their addresses are asked.
-func TestRoutesAreUnknown(t *testing.T) {
-	failure := errors.New("none")
-	r := &nodeReader{
-		now: time.Now, read: func() ([]net.Addr, error) { return nil, nil },
-		route: func(netip.Addr) (bool, error) { return false, failure },
-	}
-	p := &policy{allow: prefixes("9.9.9.10/32")}
-	for range 2 {
-		want := permitted
-		if failure != nil {
-			want = reasonNode
-		}
-		if got := p.refuses(netip.MustParseAddrPort("9.9.9.9:53"), r.addresses()); got != want {
-			t.Errorf("error %v: %q, want %q", failure, got, want)
-		}
-		if got := p.refuses(netip.MustParseAddrPort("9.9.9.10:53"), r.addresses()); got != permitted {
-			t.Errorf("error %v, allowed: %q", failure, got)
-		}
-		failure = nil
-	}
-}
-
-// An answer of the kernel that can't be read is an error.
-func TestParseRoute(t *testing.T) {
-	for _, b := range []string{"", "\x01", strings.Repeat("\x00", 16), "\x10\x00\x00\x00\x02\x00" + strings.Repeat("\x00", 10), "\x10\x00\x00\x00\x18\x00" + strings.Repeat("\x00", 10)} {
-		if own, err := parseRoute([]byte(b)); err == nil {
-			t.Errorf("%x: %v", b, own)
-		}
-	}
 }

@@ -9,7 +9,7 @@
 //	                                    └──────────────► forwarder ─► policy ─► pool ─► servers
 //
 // The policy (policy.go) permits servers by the Corefile and the node's addresses and routes
-// (nodeaddresses.go, noderoute.go). The pool (pool.go) has the servers in use, with connections and health
+// (package address). The pool (pool.go) has the servers in use, with connections and health
 // checks of CoreDNS's package proxy.
 //
 // # Goroutines and locks
@@ -19,7 +19,6 @@
 // of package proxy, one only while the server is down.
 //
 //	pool.mu         the servers in use
-//	nodeReader.mu   held during a read of the node's addresses
 //	handlersMu      the open Handlers, for metrics
 package ovnforward
 
@@ -32,6 +31,7 @@ import (
 	"github.com/coredns/coredns/request"
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/address"
 	"github.com/puntdns/puntdns/internal/cachekey"
 	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/internal/origin"
@@ -63,7 +63,7 @@ type Handler struct {
 	throughCache bool
 	source       *ovndb.Source
 	policy       *policy
-	node         *nodeReader
+	node         *address.NodeReader
 	pool         *pool
 	reviewer     *reviewer
 	closeOnce    func()

@@ -6,8 +6,8 @@ import (
 	"net"
 	"net/netip"
 	"testing"
-	"time"
 
+	"github.com/puntdns/puntdns/internal/address"
 	"github.com/puntdns/puntdns/internal/control/api"
 )
 
@@ -22,9 +22,9 @@ func ipNet(t testing.TB, cidr string) net.Addr {
 }
 
 // testNode is a node with a public address, one of a management network, and one without a network.
-func testNode(t testing.TB) *node {
+func testNode(t testing.TB) *address.Node {
 	t.Helper()
-	return newNode([]net.Addr{
+	return address.NewNode([]net.Addr{
 		ipNet(t, "127.0.0.1/8"), ipNet(t, "::1/128"), ipNet(t, "9.0.0.5/24"), ipNet(t, "10.1.0.5/24"), ipNet(t, "8.0.0.5/32"),
 		ipNet(t, "2600::5/64"), ipNet(t, "fe80::5/64"), &net.IPAddr{IP: net.IPv4(1, 2, 3, 4)},
 	})
@@ -99,11 +99,11 @@ func TestPolicy(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := &policy{ports: []uint16{5353}, resolvers: api.DefaultResolvers()}
-			if tt.allow != "" {
-				p.allow = prefixes(words(tt.allow)...)
+			for _, word := range words(tt.allow) {
+				p.allow = append(p.allow, netip.MustParsePrefix(word))
 			}
-			if tt.deny != "" {
-				p.deny = prefixes(words(tt.deny)...)
+			for _, word := range words(tt.deny) {
+				p.deny = append(p.deny, netip.MustParsePrefix(word))
 			}
 			server := netip.MustParseAddrPort(tt.server)
 			if got := p.refuses(server, testNode(t)); got != tt.want {
@@ -122,40 +122,5 @@ func TestReasons(t *testing.T) {
 		if explanations[r] == "" {
 			t.Errorf("%s has none", r)
 		}
-	}
-}
-
-// The addresses of the node are read again once they are old, and stay if they can't be.
-func TestNodeReader(t *testing.T) {
-	now, reads := time.Unix(1000, 0), 0
-	addresses, failure := []net.Addr{ipNet(t, "9.0.0.5/24")}, error(nil)
-	r := &nodeReader{now: func() time.Time { return now }, read: func() ([]net.Addr, error) {
-		reads++
-		return addresses, failure
-	}}
-	if err := r.open(); err != nil {
-		t.Fatal(err)
-	}
-	has := func(want bool, wantReads int) {
-		t.Helper()
-		if got := r.addresses().has(netip.MustParseAddr("9.0.0.6")); got != want || reads != wantReads {
-			t.Errorf("%v after %d reads, want %v after %d", got, reads, want, wantReads)
-		}
-	}
-	has(false, 1)
-	addresses = append(addresses, ipNet(t, "9.0.0.6/24"))
-	has(false, 1)
-	now = now.Add(nodeAge)
-	has(true, 2)
-	addresses, failure = nil, net.UnknownNetworkError("none")
-	now = now.Add(nodeAge)
-	has(true, 3)
-	failure = nil
-	now = now.Add(nodeAge)
-	has(false, 4)
-
-	broken := &nodeReader{now: time.Now, read: func() ([]net.Addr, error) { return nil, net.UnknownNetworkError("none") }}
-	if err := broken.open(); err == nil || broken.addresses() != nil {
-		t.Errorf("error %v, node %v", err, broken.addresses())
 	}
 }

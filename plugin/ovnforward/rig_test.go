@@ -19,6 +19,7 @@ import (
 	"github.com/coredns/coredns/plugin/test"
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/address"
 	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
@@ -58,8 +59,8 @@ func newRig(t testing.TB, properties string) *rig {
 		return dns.RcodeNotZone, nil
 	})
 	h.database = ovndb.Config{Northbound: []string{r.nb.Endpoint}, Monitor: ovndb.All}
-	h.node = newNodeReader()
-	if err := h.node.open(); err != nil {
+	h.node = address.NewNodeReader(log)
+	if err := h.node.Open(); err != nil {
 		t.Fatal(err)
 	}
 	if err := h.start(api.DefaultResolvers()); err != nil {

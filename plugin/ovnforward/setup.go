@@ -13,6 +13,7 @@ import (
 	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/coredns/coredns/plugin"
 
+	"github.com/puntdns/puntdns/internal/address"
 	"github.com/puntdns/puntdns/internal/authority"
 	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/internal/corefile"
@@ -156,8 +157,8 @@ type resolver interface{ ResolverAddresses() []netip.Addr }
 
 // open takes the block's handlers by directive, nil for none.
 func (h *Handler) open(handler func(directive string) plugin.Handler) error {
-	h.node = newNodeReader()
-	if err := h.node.open(); err != nil {
+	h.node = address.NewNodeReader(log)
+	if err := h.node.Open(); err != nil {
 		return plugin.Error(Name, fmt.Errorf("%s - %s: %w", h.directive.At, h.directive, err))
 	}
 	resolvers := api.DefaultResolvers() // without ofpunt too: other guests may use them

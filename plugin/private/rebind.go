@@ -14,6 +14,7 @@ import (
 	"github.com/coredns/coredns/request"
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/address"
 	"github.com/puntdns/puntdns/internal/authority"
 	"github.com/puntdns/puntdns/internal/explain"
 	"github.com/puntdns/puntdns/internal/origin"
@@ -118,22 +119,5 @@ func isPrivateHint(v dns.SVCBKeyValue) bool {
 
 func isPrivateIP(ip net.IP) bool {
 	a, ok := netip.AddrFromSlice(ip)
-	return ok && isPrivate(a.Unmap())
-}
-
-var (
-	// IPv4 behind a NAT64 (RFC 6052, section 2.1).
-	translated4 = netip.MustParsePrefix("64:ff9b::/96")
-	// Unknown to netip: "this network" (RFC 791, section 3.2), shared address space (RFC 6598).
-	privatePrefixes = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10")}
-)
-
-// isPrivate reports whether no outside name should have a, which is not IPv4-mapped.
-func isPrivate(a netip.Addr) bool {
-	if translated4.Contains(a) {
-		b := a.As16()
-		a = netip.AddrFrom4([4]byte(b[12:]))
-	}
-	return a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsUnspecified() ||
-		slices.ContainsFunc(privatePrefixes, func(p netip.Prefix) bool { return p.Contains(a) })
+	return ok && address.IsSpecial(a)
 }

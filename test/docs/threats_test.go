@@ -59,7 +59,7 @@ var threatTests = map[string]string{
 	"lookup-resumes":     "TestLookups TestTenantRecords ofpunt/chain.TestPrefetchIsALookup",
 	"alias":              "TestTenantRecords plugin/ovnhosts.TestServeRRs plugin/ovnhosts.TestAliasLookups",
 	"bad-records":        "internal/ovn/names.TestParseRRs internal/ovn/names.FuzzRRTable",
-	"dns-forward-target": `TestForwarding plugin/ovnforward.TestPolicy plugin/ovnforward.TestNodeReader
+	"dns-forward-target": `TestForwarding plugin/ovnforward.TestPolicy internal/address.TestNodeReader
 		plugin/ovnforward.TestRoutesToNode`,
 	"dns-forward-answers": "TestForwarding TestChainIsolation ofpunt/chain.TestCacheRoute internal/ovn.TestForwardKey",
 	"dns-forward-many": `plugin/ovnforward.TestServers plugin/ovnforward.TestPool plugin/ovnforward.TestChange
@@ -69,7 +69,7 @@ var threatTests = map[string]string{
 	"upstream-lies":         "TestPoisonUpstream TestViewsCache",
 	"answer-forged":         "TestPoisonResponses",
 	"private-names-leak":    "TestScript/private TestScript/private_hijack cmd/puntdns.TestExampleKeepsPrivateNames plugin/private.TestZones",
-	"rebinding":             "plugin/private.TestRebind plugin/private.TestIsPrivate",
+	"rebinding":             "plugin/private.TestRebind internal/address.TestKinds",
 	"query-before-network":  "TestObserveStart TestMigration",
 	"tunnel-keys-reused":    "internal/ovn/ovndb.TestGrace internal/ovn/ovndb.TestGraceRenamed TestGrace",
 	"saved-keys-reused":     "internal/ovn/ovndb.TestWarmStartKeysReused TestWarmStartKeysReused",

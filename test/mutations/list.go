@@ -275,6 +275,12 @@ var list = []mutation{
 		caught: "plugin/egress TestOpens",
 	},
 	{
+		name: "egress-opens-node", file: "plugin/egress/open.go",
+		find: ` || h.onNode(to)`, put: ` || h.onNode(to) && false`,
+		system: "^TestEgressOpens$",
+		caught: "plugin/egress TestOpens",
+	},
+	{
 		name: "egress-opens-by-tenant", file: "plugin/egress/egress.go",
 		find: `foreign := h.forwards != nil && h.forwards.Takes(o, state.Name(), state.QType())`, put: `foreign := false`,
 		caught: "plugin/egress TestEnforce",
