@@ -49,7 +49,7 @@ func newServer(blocks []*chain.Block) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	of := bridge.Config{Options: c.Options, HasDatabase: c.HasDatabase, Database: c.Database, Requests: c.Requests, Openings: c.Openings}
+	of := bridge.Config{Options: c.Options, HasDatabase: c.HasDatabase, Database: c.Database, Requests: c.Requests, Openings: c.Openings, ACLBit: c.ACLBit}
 	if c.Egress != nil {
 		of.Egress = c.Egress
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/test/lab"
 )
 
@@ -23,6 +24,7 @@ func egressCorefile(l *lab.Lab, mode, upstream string) string {
         lease $LEASE
         rate off
         why
+        control $CONTROL
     }
     metadata
     ready `+readyAddr+`
@@ -145,4 +147,13 @@ func TestEgress(t *testing.T) {
 	if got := s.metric("coredns_egress_verdicts_total", "policy", "ofpunt/port=red-vm1", "verdict", "would-deny"); got != 3 || s.told(line) != 1 {
 		t.Errorf("%v are counted, %d are in the log", got, s.told(line))
 	}
+	// Behind the ACLs nothing opens for the guest.
+	n.NBCTL("pg-add", "closed", "red-vm1", "--", "--type=port-group", "acl-add", "closed", "from-lport", "32766", "inport == @closed && ip && pkt.mark[31] == 0", "drop")
+	n.Sync()
+	n.Eventually("the ACLs", func() error {
+		var all api.Guests
+		s.operator().ask(&all, "guests", "red-vm1")
+		got := codesOf(all.Guests[0].Problems)
+		return errorUnless(slices.Equal(got, []string{api.CodeEgressWithoutPolicy}), "%q", got)
+	})
 }

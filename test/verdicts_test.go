@@ -145,6 +145,18 @@ func TestVerdicts(t *testing.T) {
 			explain: []string{api.CodeEgressOpen}, doctor: []string{api.CodeEgressOpen}, guests: []string{api.CodeEgressOpen},
 		},
 		{
+			name: "an ACL above the ACLs of egress", guest: "red-vm4",
+			plant: func(x *explained) func() {
+				x.NBCTL("acl-add", "red", "from-lport", "32767", "ip4 && tcp", "allow-related")
+				x.Sync()
+				return func() {
+					x.NBCTL("acl-del", "red", "from-lport", "32767", "ip4 && tcp")
+					x.Sync()
+				}
+			},
+			doctor: []string{api.CodeEgressOpen},
+		},
+		{
 			name: "the ACLs of egress without a policy", guest: "red-vm1",
 			plant: func(x *explained) func() {
 				x.member("add", "red-vm1")

@@ -3,6 +3,7 @@
 package puntctl
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/puntdns/puntdns/internal/control/api"
+	"github.com/puntdns/puntdns/internal/opening"
 	"github.com/puntdns/puntdns/internal/shell"
 )
 
@@ -55,9 +57,9 @@ GROUP is the name of the new port group, of letters, digits, _ and ., and does
 not begin with a digit. If a port group of this name exists, ovn-nbctl changes
 nothing; --existing closes the guests of such a group.
 
-Without --resolver, init asks the running puntdns for its resolver addresses.
-If puntdns does not answer, init uses the defaults, and writes a note on
-standard error.`,
+Without --resolver or --bit, init asks the running puntdns for its resolver
+addresses and its bit. If puntdns does not answer, init uses the defaults, and
+writes a note on standard error.`,
 		Example: `  puntctl egress init sandboxes
   puntctl egress init sandboxes | sh
   puntctl egress init sandboxes --resolver 10.0.0.2 --reject --log info`,
@@ -74,13 +76,14 @@ standard error.`,
 			if err := c.check(); err != nil {
 				return err
 			}
-			var err error
-			if len(words) > 0 {
-				c.resolvers, err = parseResolvers(words)
-			} else {
-				c.resolvers, err = o.resolvers(cmd)
+			if !cmd.Flags().Changed(bitFlag) {
+				c.bit = 0
 			}
-			if err != nil {
+			var err error
+			if c.resolvers, err = parseResolvers(words); err != nil {
+				return err
+			}
+			if err := o.complete(cmd, &c); err != nil {
 				return err
 			}
 			_, err = fmt.Fprint(cmd.OutOrStdout(), c.commands())
@@ -89,14 +92,14 @@ standard error.`,
 	}
 	flags := cmd.Flags()
 	flags.StringArrayVar(&words, "resolver", nil, "resolver address ADDR or ADDR:PORT; may be repeated (default: the addresses of the running puntdns)")
-	flags.IntVar(&c.bit, "bit", 31, "bit of pkt_mark that puntdns sets")
+	flags.IntVar(&c.bit, bitFlag, opening.DefaultBit, "bit of pkt_mark that puntdns sets, if puntdns does not run or has no egress")
 	flags.BoolVar(&c.existing, "existing", false, "add the ACLs to a port group that exists")
 	flags.BoolVar(&reject, "reject", false, "answer refused packets with a TCP reset or an ICMP error, instead of dropping them")
 	flags.BoolVar(&c.metadata, "metadata", false, "allow the metadata service of clouds, TCP to port 80 of "+metadataAddress)
 	flags.StringVar(&c.severity, "log", "", "log refused packets with this severity: "+strings.Join(severities, ", "))
 	// The errors are nil, since the options exist.
 	_ = cmd.RegisterFlagCompletionFunc("resolver", cobra.NoFileCompletions)
-	_ = cmd.RegisterFlagCompletionFunc("bit", cobra.NoFileCompletions)
+	_ = cmd.RegisterFlagCompletionFunc(bitFlag, cobra.NoFileCompletions)
 	_ = cmd.RegisterFlagCompletionFunc("log", cobra.FixedCompletions(severities, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -117,16 +120,46 @@ func parseResolvers(words []string) (all []netip.AddrPort, err error) {
 	return distinct(all), nil
 }
 
-// resolvers returns the resolver addresses of the process, without a process the defaults.
-func (o *options) resolvers(cmd *cobra.Command) (all []netip.AddrPort, err error) {
+const bitFlag = "bit"
+
+// complete adds the resolver addresses and the bit of the process to c if c has none, without a process the defaults.
+func (o *options) complete(cmd *cobra.Command, c *closedGroup) error {
+	if len(c.resolvers) > 0 && c.bit != 0 {
+		return nil
+	}
 	s, err := o.client(cmd).status(cmd.Context())
 	if err != nil {
-		for _, addr := range api.DefaultResolvers() {
-			all = append(all, netip.AddrPortFrom(addr, dnsPort))
+		_, err = fmt.Fprintf(cmd.ErrOrStderr(), "puntctl: puntdns was not asked, so the defaults apply where --resolver or --bit is missing: %v\n", err)
+		if len(c.resolvers) == 0 {
+			for _, addr := range api.DefaultResolvers() {
+				c.resolvers = append(c.resolvers, netip.AddrPortFrom(addr, dnsPort))
+			}
 		}
-		_, err = fmt.Fprintf(cmd.ErrOrStderr(), "puntctl: the resolver addresses are the defaults, as puntdns was not asked: %v\n", err)
-		return all, err
+	} else if len(c.resolvers) == 0 {
+		c.resolvers, err = resolversOf(s)
 	}
+	if err == nil && c.bit == 0 {
+		c.bit, err = bitOf(s)
+	}
+	return err
+}
+
+// bitOf returns the bit of pkt_mark in the ACLs, the default for a process without egress or none.
+func bitOf(s *api.Status) (int, error) {
+	bit := uint8(0)
+	for i := 0; s != nil && i < len(s.Bridges); i++ {
+		switch of := s.Bridges[i].EgressBit; {
+		case of != 0 && bit != 0 && of != bit:
+			return 0, fmt.Errorf("bridge %q has bit %d for egress, and another bridge bit %d; give --bit", s.Bridges[i].Name, of, bit)
+		case of != 0:
+			bit = of
+		}
+	}
+	return int(cmp.Or(bit, opening.DefaultBit)), nil
+}
+
+// resolversOf returns the resolver addresses of the process.
+func resolversOf(s *api.Status) (all []netip.AddrPort, err error) {
 	for i := range s.Bridges {
 		for _, word := range s.Bridges[i].Addresses {
 			to, err := netip.ParseAddrPort(word)

@@ -95,6 +95,12 @@ func (d *diagnosis) traces(ctx context.Context, s *api.Status, all []api.Guest, 
 		for _, v := range of {
 			d.add(v.finding())
 		}
+		closed, err := t.egress(ctx, g, entryTableOf(s, g.Bridge))
+		if err != nil {
+			d.add(untraceable(&queries[0], err))
+			return
+		}
+		d.Findings = append(d.Findings, closed...)
 	}
 }
 
@@ -133,16 +139,15 @@ func (q *query) protocol() string {
 	return "udp"
 }
 
-// queriesOf returns, for each family, a query from the guest's first address to its first resolver address
-// over UDP and TCP. Hijack mode punts UDP only, to any address. A guest without an address gets the stand-ins
-// of api.
-func queriesOf(g *api.Guest) (all []query) {
+// packetsOf returns, for each family, a packet from the guest's first address to port 53 of an address for
+// documentation. A guest without an address gets the stand-ins of api.
+func packetsOf(g *api.Guest) (all []query) {
 	if g.InPort == 0 {
 		return nil
 	}
-	for _, family := range []struct{ example, standIn string }{{"192.0.2.53:53", api.StandIn4}, {"[2001:db8::53]:53", api.StandIn6}} {
-		to := netip.MustParseAddrPort(family.example)
-		q := query{guest: g, mac: api.StandInMAC, from: firstAddress(g.Addresses, to.Addr().Is4())}
+	for _, family := range []struct{ example, standIn string }{{"192.0.2.53", api.StandIn4}, {"2001:db8::53", api.StandIn6}} {
+		q := query{guest: g, mac: api.StandInMAC, to: netip.MustParseAddr(family.example), port: dnsPort}
+		q.from = firstAddress(g.Addresses, q.to.Is4())
 		if len(g.Addresses) == 0 {
 			q.from, q.assumed = netip.MustParseAddr(family.standIn), true
 		}
@@ -151,18 +156,26 @@ func queriesOf(g *api.Guest) (all []query) {
 		} else {
 			q.assumed = true
 		}
-		hijack := slices.Contains(g.Resolvers, "any")
-		if !hijack {
-			to = firstResolver(g.Resolvers, to.Addr().Is4())
+		if q.from.IsValid() {
+			all = append(all, q)
 		}
-		if !q.from.IsValid() || !to.IsValid() {
+	}
+	return all
+}
+
+// queriesOf returns, for each family, a query to the guest's first resolver address over UDP and TCP. Hijack mode
+// punts UDP only, to any address.
+func queriesOf(g *api.Guest) (all []query) {
+	for _, q := range packetsOf(g) {
+		if slices.Contains(g.Resolvers, "any") {
+			all = append(all, q)
 			continue
 		}
-		q.to, q.port = to.Addr(), to.Port()
-		all = append(all, q)
-		if !hijack {
-			q.tcp = true
-			all = append(all, q)
+		if to := firstResolver(g.Resolvers, q.to.Is4()); to.IsValid() {
+			q.to, q.port = to.Addr(), to.Port()
+			overTCP := q
+			overTCP.tcp = true
+			all = append(all, q, overTCP)
 		}
 	}
 	return all
@@ -245,6 +258,9 @@ var readsTuple = regexp.MustCompile(`^\s*move:NXM_NX_CT_(NW|TP|IPV6)_`)
 // later, by a flow on reg8 that all ACLs share.
 var setVerdict = regexp.MustCompile(`^\s*set_field:0x[0-9a-f]+(/0x[0-9a-f]+)?->(xreg4|reg8)$`)
 
+// setMark matches how puntdns marks packets to open addresses.
+var setMark = regexp.MustCompile(`^\s*set_field:(0x[0-9a-f]+)/0x[0-9a-f]+->pkt_mark$`)
+
 // hop is a flow that a packet matches.
 type hop struct {
 	table int
@@ -259,6 +275,10 @@ type way struct {
 	punted bool
 	// entered: the packet has matched a flow of puntdns.
 	entered bool
+	// passed: the packet has reached the entry table. Later flows may be of another bridge or pipeline.
+	passed bool
+	// marks are the bits of pkt_mark that flows have set.
+	marks uint32
 	// dropped: the switch outputs nothing, as with a punt.
 	dropped bool
 	// last is the last matched flow: the punt for a punted packet.
@@ -300,8 +320,7 @@ func readTrace(trace string, entry *uint8) way {
 type traceReader struct {
 	way
 	entry  *uint8
-	passed bool // the entry table was reached: later flows may be of another bridge or pipeline
-	judged hop  // the last flow that has stored a verdict
+	judged hop // the last flow that has stored a verdict
 }
 
 func (r *traceReader) meets(h hop) {
@@ -324,6 +343,10 @@ func (r *traceReader) action(line string) {
 	if set := setOutport.FindStringSubmatch(line); set != nil && r.outport == 0 {
 		key, _ := strconv.ParseUint(set[1], 0, 32)
 		r.outport = uint32(key)
+	}
+	if set := setMark.FindStringSubmatch(line); set != nil {
+		bits, _ := strconv.ParseUint(set[1], 0, 32)
+		r.marks |= uint32(bits)
 	}
 	if setVerdict.MatchString(line) && r.before.table > lastSecurityTable {
 		r.judged = r.before

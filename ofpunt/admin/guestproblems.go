@@ -11,7 +11,6 @@ import (
 
 	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/internal/control/remedy"
-	"github.com/puntdns/puntdns/internal/opening"
 	"github.com/puntdns/puntdns/internal/shell"
 	"github.com/puntdns/puntdns/ofpunt/punt"
 	"github.com/puntdns/puntdns/ofpunt/refusals"
@@ -67,13 +66,7 @@ var guestProblems = []struct {
 		}
 		return fmt.Sprintf("OVN's port security has dropped ARP packets of the guest within the last minute, %d since its flows were made: the guest uses, or probes, a MAC or IPv4 address that its logical port may not use", g.DroppedARP)
 	}},
-	{code: api.CodeEgressOpen, find: egressOpen, commands: func(g *api.Guest) []string {
-		line := "puntctl egress init GROUP"
-		if g.Egress.Bit != opening.DefaultBit {
-			line += fmt.Sprintf(" --bit %d", g.Egress.Bit)
-		}
-		return []string{line + " | sh    # unless the group is there"}
-	}},
+	{code: api.CodeEgressOpen, find: egressOpen},
 	{code: api.CodeEgressWithoutPolicy, find: func(g *api.Guest) string {
 		if g.Egress == nil || g.Egress.Policy || len(g.Egress.Closed) == 0 {
 			return ""
@@ -117,7 +110,7 @@ func egressOpen(g *api.Guest) string {
 	if len(open) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the guest has an egress policy, and no ACL drops its packets that have bit %d of pkt_mark unset (%s): the guest reaches any address", g.Egress.Bit, strings.Join(open, ", "))
+	return fmt.Sprintf("the guest has an egress policy, and no ACL drops its packets that have bit %d of pkt_mark unset (%s): the guest reaches any address that no other ACL denies", g.Egress.Bit, strings.Join(open, ", "))
 }
 
 // notAnnounced is "" if DHCP's options are not known.

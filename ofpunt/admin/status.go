@@ -44,7 +44,7 @@ func (t *bridgeStatus) status(ctx context.Context) api.Bridge {
 	out := api.Bridge{
 		Name: t.Name, Serving: t.Waiting == "", Waiting: t.Waiting,
 		Connection: t.connection(counted), LocalDatabase: t.localDatabase(), Placement: t.placement(),
-		Addresses: o.ResolverWords(), Lease: t.lease(), Flows: t.flows(counted, err), Guests: t.guestCounts(),
+		Addresses: o.ResolverWords(), Lease: t.lease(), Flows: t.flows(counted, err), Guests: t.guestCounts(), EgressBit: t.srv.ACLBit,
 		QueriesInFlight: t.InFlight, TCPConnections: t.Connections,
 	}
 	if t.View != nil {

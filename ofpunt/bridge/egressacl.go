@@ -13,13 +13,13 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// closedByACL asks the switch which guests ACLs close. It returns nil without egress policies, or if OVN's stages are
+// closedByACL asks the switch which guests ACLs close. It returns nil without *egress*, or if OVN's stages are
 // unknown.
 func closedByACL(ctx context.Context, sw flows.Switch, srv *Server, at placement.Pipeline) (placement.ClosedByACL, error) {
-	if srv.Openings.Bit == 0 || at.EgressTable == 0 {
+	if srv.ACLBit == 0 || at.EgressTable == 0 {
 		return nil, nil
 	}
-	all, err := sw.FlowStats(ctx, openflow.FlowStatsRequest{Table: openflow.TableAll, Match: placement.MatchUnmarked(srv.Openings.Bit)})
+	all, err := sw.FlowStats(ctx, openflow.FlowStatsRequest{Table: openflow.TableAll, Match: placement.MatchUnmarked(srv.ACLBit)})
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func openInterval(took time.Duration) time.Duration { return max(minOpenInterval
 
 func (s *session) reportOpen(ctx context.Context, srv *Server) {
 	gauge, state := metric.EgressOpen.WithLabelValues(s.bridge.name), s.flows.State()
-	if srv.Openings.Bit == 0 || state.Pipeline.EgressTable == 0 || state.Yielding {
+	if srv.ACLBit == 0 || state.Pipeline.EgressTable == 0 || state.Yielding {
 		gauge.Set(0)
 		return
 	}

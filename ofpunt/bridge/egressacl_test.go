@@ -27,7 +27,7 @@ func (s *aclSwitch) FlowStats(_ context.Context, r openflow.FlowStatsRequest) ([
 	return []openflow.FlowStats{{Table: 16, Match: openflow.NewMatch(openflow.Metadata(1), openflow.Reg(placement.RegInPort, 1), openflow.PktMarkMasked(0, 1<<31))}}, s.err
 }
 
-// The switch is asked only with egress policies and known stages.
+// The switch is asked only with egress and known stages.
 func TestClosedByACL(t *testing.T) {
 	broken := errors.New("broken")
 	for _, tt := range []struct {
@@ -44,7 +44,7 @@ func TestClosedByACL(t *testing.T) {
 		{"an error", 31, 14, broken, 1, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			sw, srv := &aclSwitch{err: tt.err}, NewServer(Config{Openings: opening.Settings{Bit: tt.bit}})
+			sw, srv := &aclSwitch{err: tt.err}, NewServer(Config{ACLBit: tt.bit})
 			closed, err := closedByACL(t.Context(), sw, srv, placement.Pipeline{Kind: placement.OVN, Table: 30, EgressTable: tt.table})
 			if !errors.Is(err, tt.err) || (closed != nil) != tt.known || len(sw.asked) != tt.asked {
 				t.Errorf("%v, %v, %d requests", closed, err, len(sw.asked))

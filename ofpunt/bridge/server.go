@@ -43,6 +43,8 @@ type Config struct {
 	// Egress is nil without egress policies.
 	Egress   guests.EgressPolicies
 	Openings opening.Settings
+	// ACLBit is the bit of pkt_mark in ACLs for egress, 0 without *egress*.
+	ACLBit uint8
 	// More are all ovnhosts' requests, only in a trial: it asks before the plugins do.
 	More []ovndb.Requests
 }

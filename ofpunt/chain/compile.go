@@ -33,6 +33,8 @@ type Server struct {
 	// Egress are the egress policies that the switch enforces, nil without any.
 	Egress   *EgressPolicies
 	Openings opening.Settings
+	// ACLBit is the bit of pkt_mark in ACLs for egress, 0 without *egress*. It is also known if the switch enforces no policy.
+	ACLBit uint8
 
 	blocks  []*Block
 	configs []*dnsserver.Config

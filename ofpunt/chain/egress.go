@@ -57,6 +57,7 @@ func (s *Server) readEgress() error {
 			}
 		}
 		settings, enforces := of.Enforces()
+		s.ACLBit = settings.Bit
 		switch {
 		case !enforces:
 			continue

@@ -22,7 +22,7 @@ func (m *machine) pipeline() (of pipeline, r request, ok bool) {
 			return of, readFlows{Table: openflow.TableAll, Cookie: uint64(cookie), Mask: exactMask}, false
 		case known:
 			of.Table = table
-			if w.Stage.StatefulID > 0 && w.Service.EgressBit != 0 {
+			if w.Stage.StatefulID > 0 {
 				// Tables of OVN's stages are consecutive.
 				of.EgressTable = table - uint8(w.Stage.TableID-w.Stage.StatefulID)
 			}

@@ -127,7 +127,11 @@ var (
 	CodeEgressOpen = newCode("egress-open", Code{
 		Docs:     "docs/egress.md#see-it",
 		Text:     "add the port to a port group with the ACLs of `puntctl egress init`; `strict names` in egress says that names alone are meant",
-		Commands: []string{`ovn-nbctl add Port_Group GROUP ports "$(ovn-nbctl get Logical_Switch_Port {port} _uuid)"`},
+		Commands: []string{
+			"puntctl egress init GROUP | sh    # a new group",
+			"puntctl egress init GROUP --existing | sh    # a group without these ACLs",
+			`ovn-nbctl add Port_Group GROUP ports "$(ovn-nbctl get Logical_Switch_Port {port} _uuid)"    # unless it is in the group`,
+		},
 	})
 	// CodeEgressWithoutPolicy: ACLs without an egress policy.
 	CodeEgressWithoutPolicy = newCode("egress-without-policy", Code{

@@ -60,6 +60,8 @@ type Bridge struct {
 	Lease     Lease       `json:"lease"`
 	Flows     Flows       `json:"flows"`
 	Guests    GuestCounts `json:"guests"`
+	// EgressBit is the bit of pkt_mark in ACLs for egress, 0 without *egress*.
+	EgressBit uint8 `json:"egress_bit,omitempty"`
 	// QueriesInFlight are in the plugin chains.
 	QueriesInFlight int64 `json:"queries_in_flight"`
 	TCPConnections  int64 `json:"tcp_connections"`
