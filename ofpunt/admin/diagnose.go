@@ -35,7 +35,7 @@ func (q *explainedQuery) diagnose(v *punt.TestResult, r *explain.Report) {
 	var behind []explain.Finding // the answer
 	for _, f := range findings {
 		switch {
-		case isGood(v.Answer): // names of other networks, and errors on the way, matter without a good answer
+		case isGood(v.Answer) != (f.Code == api.CodeNotOpened): // the others matter without a good answer
 		case resumed && (f.Code == api.CodePrivate || f.Code == api.CodeLoop): // the server that the guest has asked decides
 		case resumed || isDenial(v.Answer) || !slices.Contains(denying, f.Code):
 			q.diagnoseFound(f)

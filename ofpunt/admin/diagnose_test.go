@@ -45,6 +45,8 @@ func TestDiagnose(t *testing.T) {
 		want    []string
 	}{
 		{"records", chain, ok, 1, all(api.CodeOtherNetwork, api.CodeUpstream), "", nil},
+		{"records that open nothing", chain, ok, 1, all(api.CodePolicy, api.CodeNotOpened), "", all(api.CodeNotOpened)},
+		{"a denial that opens nothing", chain, nx, 0, all(api.CodeNotOpened), "", all(api.CodeNoData)},
 		{"no such name", chain, nx, 0, nil, "", all(api.CodeNoData)},
 		{"no record of the type", chain, ok, 0, nil, "", all(api.CodeNoType)},
 		{"a name of another network", chain, nx, 0, all(api.CodeOtherNetwork, api.CodePrivate), "", all(api.CodeOtherNetwork)},

@@ -591,9 +591,9 @@ func TestObservedAnswer(t *testing.T) {
 
 func TestExplain(t *testing.T) {
 	for _, tt := range []struct{ mode, name, code, note string }{
-		{"strict off", "evil.example.", explain.Policy, "policy ofpunt/port=vm1 opens no address for the name"},
-		{"strict on", "evil.example.", explain.Policy, ""},
-		{"strict on", "org.", explain.Policy, ""},
+		{"strict off", "evil.example.", api.CodeNotOpened, "policy ofpunt/port=vm1 opens no address for the name"},
+		{"strict on", "evil.example.", api.CodePolicy, ""},
+		{"strict on", "org.", api.CodePolicy, ""},
 		{"strict on", "a.pypi.org.", "", "policy ofpunt/port=vm1 allows the name: *.pypi.org.:443/tcp|the answer would open 192.0.2.1:443/tcp 192.0.2.2:443/tcp"},
 		{"strict names", "a.pypi.org.", "", "policy ofpunt/port=vm1 allows the name: *.pypi.org.:443/tcp"},
 		{"observe on", "a.pypi.org.", "", "policy ofpunt/port=vm1 allows the name: *.pypi.org.:443/tcp"},
@@ -615,6 +615,31 @@ func TestExplain(t *testing.T) {
 		}
 		if after := count(t, "ofpunt/port=vm1", denied) + count(t, "ofpunt/port=vm1", allowed) + count(t, "ofpunt/port=vm1", wouldDeny); after != before {
 			t.Errorf("%s %s is counted", tt.mode, tt.name)
+		}
+	}
+}
+
+// An answer whose addresses all stay closed is a finding, one with an open address is not.
+func TestExplainClosed(t *testing.T) {
+	for _, tt := range []struct {
+		mode    string
+		records []string
+		want    bool
+	}{
+		{"strict off", []string{"192.168.1.1"}, true},
+		{"strict off", []string{"192.168.1.1", "192.0.2.1"}, false},
+		{"observe on", []string{"192.168.1.1"}, false},
+	} {
+		h, u := newHandler(t, "egress {\n "+tt.mode+somePolicies+"}")
+		for _, a := range tt.records {
+			u.records = append(u.records, "a.pypi.org. 60 IN A "+a)
+		}
+		e := explain.New()
+		ask(t, e.Context(origin.NewContext(t.Context(), guest("vm1", "red"))), h, new(dns.Msg).SetQuestion("a.pypi.org.", dns.TypeA))
+		found := e.Report().Findings
+		e.End()
+		if tt.want != (len(found) == 1 && found[0].Code == api.CodeNotOpened && strings.Contains(found[0].Remedy, "allow 192.168.1.1")) {
+			t.Errorf("%+v: %+v", tt, found)
 		}
 	}
 }

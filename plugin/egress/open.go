@@ -38,6 +38,9 @@ func (w *opener) WriteMsg(m *dns.Msg) error {
 	open, closed := w.opens(m)
 	if closed.IsValid() {
 		q.recordClosed(w.policy, closed)
+		if x := explain.Of(q.ctx); x != nil && len(open.To) == 0 && !q.handler.observe {
+			q.explainClosed(x, closed)
+		}
 	}
 	if q.handler.observe || len(open.To) == 0 {
 		return w.ResponseWriter.WriteMsg(m)

@@ -13,6 +13,7 @@ import (
 	"github.com/coredns/coredns/request"
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/internal/explain"
 	"github.com/puntdns/puntdns/internal/opening"
 	"github.com/puntdns/puntdns/internal/origin"
@@ -129,7 +130,7 @@ func (q *query) explain(x *explain.Step, d *decision) {
 		said = "has no records"
 	}
 	x.Find(explain.Finding{
-		Code:   explain.Policy,
+		Code:   api.CodePolicy,
 		Text:   fmt.Sprintf("an egress policy decides: %s (%s) does not allow %s, and no other policy of the guest does. So the plugin egress says that it %s, and no server is asked", d.policy.name, d.policy.at, q.state.Name(), said),
 		Remedy: "if the guest is to have the name, " + d.policy.toAllow(q.state.Name()),
 	})
@@ -137,9 +138,18 @@ func (q *query) explain(x *explain.Step, d *decision) {
 
 func (q *query) explainNotAllowed(x *explain.Step, d *decision) {
 	x.Find(explain.Finding{
-		Code:   explain.Policy,
-		Text:   fmt.Sprintf("an egress policy decides: %s (%s) does not allow %s, and no other policy of the guest does. The guest gets the answer, but the switch does not open its addresses", d.policy.name, d.policy.at, q.state.Name()),
+		Code:   api.CodeNotOpened,
+		Text:   fmt.Sprintf("the answer opens no address: the egress policy %s (%s) does not allow %s, and no other policy of the guest does", d.policy.name, d.policy.at, q.state.Name()),
 		Remedy: "if the guest is to reach the name, " + d.policy.toAllow(q.state.Name()),
+	})
+}
+
+// explainClosed is for an answer to an allowed name with closed addresses alone.
+func (q *query) explainClosed(x *explain.Step, a netip.Addr) {
+	x.Find(explain.Finding{
+		Code:   api.CodeNotOpened,
+		Text:   fmt.Sprintf("the answer opens no address: no name opens %s, as it is private, for a special purpose, of the node or of closed, in a record of another name, or from a server of the tenant", a),
+		Remedy: fmt.Sprintf("if the guest is to reach it, give a policy in egress `allow %s`", a),
 	})
 }
 

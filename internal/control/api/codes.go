@@ -274,6 +274,8 @@ var (
 	CodePrivate = newCode("private", Code{Docs: nameDocs, Without: byFinder})
 	// CodePolicy: a policy of rpz or egress decides.
 	CodePolicy = newCode("policy", Code{Docs: nameDocs, Without: byFinder})
+	// CodeNotOpened: a good answer opens no address, by the policies of egress.
+	CodeNotOpened = newCode("not-opened", Code{Docs: outerDocs, Without: byFinder})
 	CodeCached = newCode("cached", Code{
 		Docs:     "docs/troubleshooting.md#a-name-has-the-wrong-answer",
 		Text:     "wait until the entry has expired, or reload: that begins with an empty cache",
