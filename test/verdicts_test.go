@@ -142,7 +142,7 @@ func TestVerdicts(t *testing.T) {
 				x.member("remove", "red-vm4")
 				return func() { x.member("add", "red-vm4") }
 			},
-			explain: []string{api.CodeEgressOpen}, doctor: []string{api.CodeEgressOpen}, guests: []string{api.CodeEgressOpen},
+			explain: []string{api.CodeEgressOpen}, doctor: []string{api.CodeEgressOpen}, status: []string{api.CodeEgressOpen}, guests: []string{api.CodeEgressOpen},
 		},
 		{
 			name: "an ACL above the ACLs of egress", guest: "red-vm4",

@@ -12,6 +12,8 @@ import (
 	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/internal/control/remedy"
 	"github.com/puntdns/puntdns/internal/shell"
+	"github.com/puntdns/puntdns/ofpunt/bridge"
+	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/punt"
 	"github.com/puntdns/puntdns/ofpunt/refusals"
 )
@@ -172,5 +174,21 @@ func (t *bridgeStatus) limitWarning() []api.Problem {
 	return []api.Problem{{
 		Code: api.CodeOverLimit, About: t.Name,
 		Text: fmt.Sprintf("limits have refused queries of %d guests within the last minute, most of port %q of switch %q: %s", n, most.Port, most.Switch, refusedText(t.refused(most))),
+	}}
+}
+
+// openWarning takes nil for unknown ACLs.
+func (t *bridgeStatus) openWarning(closed placement.ClosedByACL) []api.Problem {
+	if t.Session == nil || t.Waiting != "" || closed == nil { // a bridge that is not served may have lost all flows
+		return nil
+	}
+	open := bridge.CountOpen(t.Session.List, closed)
+	if open == 0 {
+		return nil
+	}
+	return []api.Problem{{
+		Code: api.CodeEgressOpen, About: t.Name,
+		Text:   fmt.Sprintf("%d guests with an egress policy lack its ACLs and reach any address", open),
+		Remedy: "`puntctl doctor` names them",
 	}}
 }

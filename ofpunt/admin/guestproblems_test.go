@@ -4,10 +4,14 @@ package admin
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/puntdns/puntdns/internal/control/api"
+	"github.com/puntdns/puntdns/internal/opening"
 	"github.com/puntdns/puntdns/ofpunt/bridge"
+	"github.com/puntdns/puntdns/ofpunt/guests"
+	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/refusals"
 )
 
@@ -61,6 +65,8 @@ func TestGuestProblems(t *testing.T) {
 	}
 }
 
+type anyPolicy struct{ opening.Policy }
+
 // The status names the guest with most refusals; each guest has its own counts.
 func TestRefused(t *testing.T) {
 	var ledger refusals.Ledger
@@ -82,6 +88,16 @@ func TestRefused(t *testing.T) {
 		return p.Code == api.CodeOverLimit && p.About == "br-int" && p.Text == text
 	}) {
 		t.Errorf("%+v", got)
+	}
+	b.Session.List = &guests.List{Served: []guests.Served{{}, {Guest: placement.Guest{Egress: anyPolicy{}}}}}
+	if got := b.openWarning(nil); got != nil {
+		t.Errorf("unknown ACLs: %+v", got)
+	}
+	if got := b.openWarning(placement.ClosedByACL{}); len(got) != 1 || got[0].Code != api.CodeEgressOpen || !strings.HasPrefix(got[0].Text, "1 guests ") {
+		t.Errorf("a guest with a policy and without ACLs: %+v", got)
+	}
+	if got := b.openWarning(placement.ClosedByACL{placement.Key{}: {IPv4: true, IPv6: true}}); got != nil {
+		t.Errorf("a closed guest: %+v", got)
 	}
 	b.Session = nil
 	if got := b.limitWarning(); got != nil {

@@ -28,6 +28,9 @@ func (a *answers) showStatus(ctx context.Context, to *api.Status) {
 		to.Problems = append(to.Problems, t.problems()...)
 		state.Server.Chains().ReportUpstreams(to)
 		to.Warnings = append(to.Warnings, t.limitWarning()...)
+		if counted, err := b.Count(ctx); err == nil { // flows shows the error
+			to.Warnings = append(to.Warnings, t.openWarning(counted.ClosedByACL)...)
+		}
 	}
 }
 

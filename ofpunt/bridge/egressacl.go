@@ -26,8 +26,8 @@ func closedByACL(ctx context.Context, sw flows.Switch, srv *Server, at placement
 	return placement.ReadClosed(at, all), nil
 }
 
-// countOpen counts guests with an egress policy whose IPv4 or IPv6 no ACL closes.
-func countOpen(list *guests.List, closed placement.ClosedByACL) (n int) {
+// CountOpen counts guests with an egress policy whose IPv4 or IPv6 no ACL closes.
+func CountOpen(list *guests.List, closed placement.ClosedByACL) (n int) {
 	for i := range list.Served {
 		if g := &list.Served[i]; g.Egress != nil && closed.Of(g.Key) != (placement.Families{IPv4: true, IPv6: true}) {
 			n++
@@ -59,6 +59,6 @@ func (s *session) reportOpen(ctx context.Context, srv *Server) {
 	closed, err := closedByACL(ctx, s.conn, srv, state.Pipeline)
 	s.nextOpen = begun.Add(openInterval(time.Since(begun)))
 	if err == nil { // a busy switch leaves the previous count
-		gauge.Set(float64(countOpen(s.desired.list, closed)))
+		gauge.Set(float64(CountOpen(s.desired.list, closed)))
 	}
 }

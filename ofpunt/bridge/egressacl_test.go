@@ -73,7 +73,7 @@ func TestCountOpen(t *testing.T) {
 		{"without a policy", 3, nil, 0},
 	} {
 		list := &guests.List{Served: []guests.Served{{Guest: placement.Guest{Key: key(tt.port), Egress: tt.policy}}}}
-		if got := countOpen(list, closed); got != tt.want {
+		if got := CountOpen(list, closed); got != tt.want {
 			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
 		}
 	}
