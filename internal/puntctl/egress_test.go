@@ -101,3 +101,25 @@ func TestEgressLearn(t *testing.T) {
 	}
 	golden.File(t, "testdata/egress-learn.txt", said)
 }
+
+func TestEgressPolicies(t *testing.T) {
+	said := ""
+	for _, all := range []*api.EgressPolicies{
+		{Policies: []api.EgressPolicy{
+			{Bridge: "br-int", Policy: "ofpunt/group sandboxes", At: "/etc/puntdns/Corefile:12", Mode: api.ModeEnforce, Allow: []string{"pypi.org.", "192.0.2.0/24"}, Guests: []string{"vm1", "vm2"}},
+			{Bridge: "br-int", Policy: "ofpunt/port vm9", At: "/etc/puntdns/Corefile:15", Mode: api.ModeStrictNames, Allow: []string{"deb.debian.org."}, Guests: []string{}},
+			{Bridge: "br-int", Policy: "external_ids:dns-egress", At: "Port_Group web", Mode: api.ModeEnforce, Allow: []string{"*.com."}, Guests: []string{"vm1"}, Warnings: []string{"*.com. allows names that anybody can register"}},
+		}},
+		{Policies: []api.EgressPolicy{}},
+	} {
+		socket := process(t, map[string]any{api.PathEgressPolicies: all})
+		for _, format := range []string{"table", "wide", "json"} {
+			var out, errs bytes.Buffer
+			if status := Run("1.2.3", []string{"--socket", socket, "egress", "policies", "-o", format}, &out, &errs); status != exitWell {
+				t.Errorf("exit status %d: %s", status, &errs)
+			}
+			said += "# " + format + "\n" + out.String() + "\n"
+		}
+	}
+	golden.File(t, "testdata/egress-policies.txt", said)
+}
