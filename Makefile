@@ -26,9 +26,10 @@ BUILD = CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X m
 build:
 	$(BUILD) -o bin/ ./cmd/puntdns ./cmd/puntctl
 
-# The imports and the order of the plugins in plugin.cfg, as Go.
+# The imports and the order of the plugins in plugin.cfg, as Go, and modules that a new plugin needs.
 plugins:
 	$(GO) generate ./plugins
+	$(GO) get ./plugins
 
 # All manual pages, for man -M bin/share/man, and the completions of shells, as packages have them.
 WRITE_MAN = GO='$(GO)' MD2MAN='$(GO) run $(MD2MAN)' ./deploy/package/man.sh '$(VERSION)'

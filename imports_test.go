@@ -62,7 +62,7 @@ internal/ovsdb/rows: internal/ovsdb # it knows no schema
 internal/plugincfg: internal/plugincfg/traits
 internal/plugincfg/traits:
 internal/policy: internal/opening # it knows names and addresses: no guest, no message, no plugin
-internal/precheck: internal/corefile internal/plugincfg/traits plugin/private caddy coredns coredns-log
+internal/precheck: internal/corefile internal/plugincfg/traits ofpunt/config plugin/private caddy coredns coredns-log
 internal/process: coredns-log
 internal/puntctl: internal/control/api internal/control/remedy internal/escape internal/opening internal/shell cobra uniseg # it knows what a process shows, not how the process makes it
 internal/puntctl/man: internal/puntctl cobra

@@ -4,9 +4,12 @@ package test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/internal/control/api"
 )
 
 // A value in the Northbound database is a policy of the guests of a port group, and takes effect while puntdns runs.
@@ -52,6 +55,16 @@ func TestEgressNorthbound(t *testing.T) {
 	}
 	n.NBCTL("set", "Logical_Switch", "red", "external_ids:dns-egress=n2.example")
 	await("the switch has a value", "n2.example.", other, true)
+	var all api.EgressPolicies
+	s.operator().ask(&all, "egress", "policies")
+	want := "Logical_Switch red [red-peer red-vm] [n2.example.], Port_Group closed [red-peer red-vm] [n1.example.:443/tcp]"
+	var rows []string
+	for _, p := range all.Policies {
+		rows = append(rows, fmt.Sprint(p.At, " ", p.Guests, " ", p.Allow))
+	}
+	if got := strings.Join(rows, ", "); got != want {
+		t.Errorf("puntctl egress policies: %s, want %s", got, want)
+	}
 	n.NBCTL("remove", "Port_Group", "closed", "external_ids", "dns-egress")
 	await("the group has no value", "n1.example.", web, false)
 	if echoes(c, closedFor) {

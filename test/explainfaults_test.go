@@ -33,6 +33,11 @@ dead.example {
     ofpunt br-int
     forward . 127.0.0.1:1
 }
+closed.example {
+    ofpunt br-int
+    hosts
+    forward . UPSTREAM
+}
 several.example {
     ofpunt br-int
     forward first.several.example UPSTREAM
@@ -276,6 +281,10 @@ func faults(x *explained, loose, second *lab.Guest) []fault {
 		{
 			name: "a dead upstream", args: []string{"red-vm1", "www.dead.example"}, status: 1,
 			want: []string{": SERVFAIL\n", "not well: upstream 127.0.0.1:1 does not answer: ", "[upstream]\n", "see whether a DNS server runs there and this node reaches it", "dig @127.0.0.1 -p 1 www.dead.example. A\n"},
+		},
+		{
+			name: "hosts without fallthrough", args: []string{"red-vm1", "www.closed.example"}, status: 1,
+			want: []string{": SERVFAIL\n", "not well: the guest gets the error SERVFAIL, which the plugin hosts returns without an answer", "[error]\n", "`fallthrough`"},
 		},
 		{
 			name: "several forwards, of which one asks", args: []string{"red-vm1", "x.second.several.example"}, status: 1,

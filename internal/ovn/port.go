@@ -90,7 +90,7 @@ func (p *Port) Groups() string {
 }
 
 // Egress returns the egress policies by EgressKey of the port, its switch and its groups, nil for none. A policy stays
-// the same by == until its text changes, and ports share the policies of their switch and groups. It needs
+// the same by == until its text, or the name of its row, changes, and ports share the policies of their switch and groups. It needs
 // Requests.Egress, and is empty unless the port is Local.
 func (p *Port) Egress() []*policy.Policy {
 	if p.rare == nil {

@@ -101,6 +101,9 @@ func parse(word string) (e Entry, err error) {
 	if word == "" {
 		return e, errors.New("expected " + wantEntry)
 	}
+	if strings.Contains(word, "://") {
+		return e, errors.New("expected a name such as pypi.org, and not a URL")
+	}
 	host, port, hasPort, err := split(word)
 	if err != nil {
 		return e, err

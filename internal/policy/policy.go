@@ -9,7 +9,7 @@
 //	question ─► Name.Set ─► Policy.Name ──┤
 //	answer ───────────────► Policy.Address┘
 //
-// A Policy does not change: goroutines may share it.
+// A Policy does not change once At is set: goroutines may share it.
 package policy
 
 import (
@@ -30,6 +30,8 @@ const (
 
 // Policy is a set of entries. The zero value allows nothing.
 type Policy struct {
+	// At is the row that has the text, for operators; "" for the Corefile.
+	At      string
 	entries []Entry
 	// names has the names of entries, and all names above.
 	names map[string]node

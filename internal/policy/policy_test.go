@@ -218,7 +218,7 @@ func TestParseRefuses(t *testing.T) {
 	long := strings.Repeat("a", 63)
 	refusals := ""
 	for _, word := range []string{
-		"", ".", "*", "*.", "*.*.org", "a.*.org", "*a.org", "**.org", "a..org", ".org", `a\.pypi.org`, "a b.org", "bücher.example", "a,b.org", "https://pypi.org",
+		"", ".", "*", "*.", "*.*.org", "a.*.org", "*a.org", "**.org", "a..org", ".org", `a\.pypi.org`, "a b.org", "bücher.example", "a,b.org", "https://pypi.org", "https://pypi.org/simple", "http://192.0.2.1:8080/",
 		long + "a.org", long + "." + long + "." + long + "." + strings.Repeat("b", 50) + ".example.org",
 		"pypi.org:", "pypi.org:0", "pypi.org:0443", "pypi.org:+443", "pypi.org:65536", "pypi.org:443/", "pypi.org:443/TCP", "pypi.org:443/icmp", "pypi.org:https", "pypi.org:80-443",
 		"192.0.2.1/24", "192.0.2.0/33", "192.0.2", "192.0.2.256", "*.192.0.2.1", "2001:db8::1/32", "2001:db8::/129", "fe80::1%eth0", "::ffff:192.0.2.1", "::ffff:192.0.2.0/120",

@@ -12,6 +12,7 @@ import (
 	"github.com/coredns/caddy/caddyfile"
 
 	"github.com/puntdns/puntdns/internal/corefile"
+	"github.com/puntdns/puntdns/ofpunt/config"
 )
 
 var (
@@ -23,12 +24,16 @@ var (
 )
 
 // WithPosition adds positions to a plugin's error: of all directives with its name, as caddy does not report
-// which one failed. For an unknown directive it suggests a known one.
+// which one failed. For an unknown directive it suggests a known one, or ofpunt's block for a property.
 func WithPosition(in caddy.Input, err error) error {
 	if err == nil {
 		return nil
 	}
-	if m := unknownDirective.FindStringSubmatch(err.Error()); m != nil {
+	m := unknownDirective.FindStringSubmatch(err.Error())
+	switch {
+	case m != nil && config.HasProperty(m[1]):
+		return fmt.Errorf("%w; %s is a property of ofpunt, expected it between { and } behind ofpunt", err, m[1])
+	case m != nil:
 		return fmt.Errorf("%w; expected one that -plugins lists%s", err, corefile.DidYouMean(m[1], caddy.ValidDirectives(ServerType)))
 	}
 	blocks, parseErr := ParseBlocks(in)
@@ -38,7 +43,7 @@ func WithPosition(in caddy.Input, err error) error {
 	if m := servedTwice.FindStringSubmatch(err.Error()); m != nil {
 		return withPositions(positionsOfZone(in.Path(), blocks, m[1]), err)
 	}
-	m := ofPlugin.FindStringSubmatch(err.Error())
+	m = ofPlugin.FindStringSubmatch(err.Error())
 	if m == nil || hasPosition.MatchString(err.Error()) {
 		return err
 	}

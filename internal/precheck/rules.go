@@ -32,6 +32,7 @@ var rules = []func(*reading) []string{
 	eachBlock(behindForward),
 	uselessHedges,
 	eachBlock(uselessFallthroughs),
+	eachBlock(closedHosts),
 	eachBlock(oddZones),
 	eachBlock(unusedKeys),
 	openSockets,

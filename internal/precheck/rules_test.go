@@ -63,6 +63,13 @@ func TestRules(t *testing.T) {
 		{"a plugin behind forward for another zone", "a.test {\n    forward b.a.test 192.0.2.1\n    whoami\n}\n", nil},
 		{"a plugin behind forward with exceptions", "a.test {\n    forward . 192.0.2.1 {\n        except b.a.test\n    }\n    whoami\n}\n", nil},
 		{"a plugin behind forward for another rcode", "a.test {\n    forward . 192.0.2.1 {\n        next NXDOMAIN\n    }\n    whoami\n}\n", nil},
+		{"hosts without fallthrough", ". {\n    ofpunt br-int\n    hosts {\n        10.0.0.1 a.test\n    }\n    private\n    forward . 192.0.2.1\n}\n", []string{"CONF:3 - hosts: "}},
+		{"hosts with a file", "a.test . {\n    ofpunt br-int\n    hosts /etc/hosts\n    forward . 192.0.2.1\n}\n", []string{"CONF:3 - hosts: "}},
+		{"hosts for all names in another block", "a.test {\n    ofpunt br-int\n    hosts /etc/hosts b.test . {\n        ttl 60\n    }\n    whoami\n}\n", []string{"CONF:3 - hosts: "}},
+		{"hosts with fallthrough", ". {\n    ofpunt br-int\n    hosts {\n        10.0.0.1 a.test\n        fallthrough\n    }\n    forward . 192.0.2.1\n}\n", nil},
+		{"hosts with zones", ". {\n    ofpunt br-int\n    hosts /etc/hosts a.test\n    forward . 192.0.2.1\n}\n", nil},
+		{"hosts of a zone", "a.test {\n    ofpunt br-int\n    hosts\n    forward . 192.0.2.1\n}\n", nil},
+		{"hosts without a plugin behind", ". {\n    ofpunt br-int\n    hosts\n    cache\n    loop\n}\n", nil},
 		{"a socket beside ofpunt", "a.test {\n    ofpunt br-int\n}\nb.test {\n    whoami\n}\n", []string{"CONF:5: the server block b.test "}},
 		{"a socket without ofpunt anywhere", "b.test {\n    whoami\n}\n", nil},
 

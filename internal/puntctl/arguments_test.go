@@ -157,6 +157,7 @@ func TestCompletion(t *testing.T) {
 		{"guests --switch", socket, "blue red"},
 
 		{"egress list", socket, "blue blue-vm1 red tap1"},
+		{"egress policies", socket, ""},
 		{"egress init", socket, ""},
 		{"egress init sandboxes --log", socket, "alert warning notice info debug"},
 		{"guests", filepath.Join(t.TempDir(), "none.sock"), ""},

@@ -21,16 +21,16 @@ import (
 func egressCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "egress COMMAND",
-		Short: "Set up egress by name, and list what is open",
+		Short: "Set up egress by name, and list policies and open addresses",
 		Long: `egress has the commands for egress by name: a guest may send only to addresses
 that puntdns has resolved for it. The plugin egress has the policies.`,
 		Example: "  puntctl egress init sandboxes\n  puntctl egress list",
 		Args:    needs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return fmt.Errorf("COMMAND %q: expected init, learn or list", args[0])
+			return fmt.Errorf("COMMAND %q: expected init, learn, list or policies", args[0])
 		},
 	}
-	cmd.AddCommand(egressInitCommand(o), egressListCommand(o), egressLearnCommand(o))
+	cmd.AddCommand(egressInitCommand(o), egressListCommand(o), egressLearnCommand(o), egressPoliciesCommand(o))
 	return cmd
 }
 

@@ -65,15 +65,19 @@ func TestEgressList(t *testing.T) {
 		{Bridge: "br-int", Port: "vm2", Switch: "red", Address: "192.0.2.1", Protocol: "tcp", TransportPort: 443, Names: []string{"pypi.org."}, OpenedSecondsAgo: 1},
 		{Bridge: "br-int", Port: "vm2", Switch: "red", Address: "2001:db8::1", Protocol: "udp", TransportPort: 443, Names: []string{"pypi.org."}, OpenedSecondsAgo: 1, ClosesInSeconds: &left},
 	}}
-	guests := &api.Guests{Guests: []api.Guest{{Bridge: "br-int", Port: "vm1", Interface: "tap1"}, {Bridge: "br-int", Port: "vm2", Interface: "tap2"}, {Bridge: "br-int", Port: "vm3", Interface: "tap3"}}}
+	guests := &api.Guests{Guests: []api.Guest{{Bridge: "br-int", Port: "vm1", Switch: "red", Interface: "tap1"}, {Bridge: "br-int", Port: "vm2", Switch: "red", Interface: "tap2"}, {Bridge: "br-int", Port: "vm3", Switch: "blue", Interface: "tap3"}}}
 	socket := process(t, map[string]any{api.PathEgress: all, api.PathGuests: guests})
 	said := ""
-	for _, args := range []string{"", "tap1", "vm3", "-o wide"} {
+	for _, args := range []string{"", "tap1", "vm3", "red", "nosuch", "-o wide"} {
 		var out, errs bytes.Buffer
-		if status := Run("1.2.3", append([]string{"--socket", socket, "egress", "list"}, strings.Fields(args)...), &out, &errs); status != exitWell {
+		want := exitWell
+		if args == "nosuch" {
+			want = exitUnwell
+		}
+		if status := Run("1.2.3", append([]string{"--socket", socket, "egress", "list"}, strings.Fields(args)...), &out, &errs); status != want {
 			t.Errorf("%q: exit status %d: %s", args, status, &errs)
 		}
-		said += "# " + args + "\n" + out.String() + "\n"
+		said += "# " + args + "\n" + out.String() + errs.String() + "\n"
 	}
 	golden.File(t, "testdata/egress-list.txt", said)
 }
@@ -96,4 +100,26 @@ func TestEgressLearn(t *testing.T) {
 		}
 	}
 	golden.File(t, "testdata/egress-learn.txt", said)
+}
+
+func TestEgressPolicies(t *testing.T) {
+	said := ""
+	for _, all := range []*api.EgressPolicies{
+		{Policies: []api.EgressPolicy{
+			{Bridge: "br-int", Policy: "ofpunt/group sandboxes", At: "/etc/puntdns/Corefile:12", Mode: api.ModeEnforce, Allow: []string{"pypi.org.", "192.0.2.0/24"}, Guests: []string{"vm1", "vm2"}},
+			{Bridge: "br-int", Policy: "ofpunt/port vm9", At: "/etc/puntdns/Corefile:15", Mode: api.ModeStrictNames, Allow: []string{"deb.debian.org."}, Guests: []string{}},
+			{Bridge: "br-int", Policy: "external_ids:dns-egress", At: "Port_Group web", Mode: api.ModeEnforce, Allow: []string{"*.com."}, Guests: []string{"vm1"}, Warnings: []string{"*.com. allows names that anybody can register"}},
+		}},
+		{Policies: []api.EgressPolicy{}},
+	} {
+		socket := process(t, map[string]any{api.PathEgressPolicies: all})
+		for _, format := range []string{"table", "wide", "json"} {
+			var out, errs bytes.Buffer
+			if status := Run("1.2.3", []string{"--socket", socket, "egress", "policies", "-o", format}, &out, &errs); status != exitWell {
+				t.Errorf("exit status %d: %s", status, &errs)
+			}
+			said += "# " + format + "\n" + out.String() + "\n"
+		}
+	}
+	golden.File(t, "testdata/egress-policies.txt", said)
 }

@@ -14,11 +14,12 @@ import (
 
 func egressListCommand(o *options) *cobra.Command {
 	return &cobra.Command{
-		Use:   "list [PORT]",
+		Use:   "list [PORT|SWITCH]",
 		Short: "List the addresses that guests may send to, with their names",
 		Long: `list shows which addresses answers have opened for guests with an egress policy.
 It asks the switch. PORT is a logical port, an interface, an IP address or a MAC
-address of a guest. Without it list shows all guests.
+address of a guest, SWITCH the name or the UUID of a logical switch. Without an
+argument list shows all guests.
 
 PACKETS counts since the address was opened, or since an answer has had its time
 start again. CLOSES IN is the time until the address closes without a packet; it
@@ -32,8 +33,16 @@ needs OpenFlow 1.5. Networks that a policy allows by themselves are not shown.`,
 				return err
 			}
 			if len(args) > 0 {
-				ports := o.portsOf(cmd, args)
-				all.Openings = slices.DeleteFunc(all.Openings, func(o api.Opening) bool { return !slices.Contains(ports, o.Port) })
+				var of api.Guests
+				if err := o.client(cmd).get(cmd.Context(), api.PathGuests, nil, &of); err != nil {
+					return err
+				}
+				if !selectGuests(&of, args[0]) {
+					return noGuest(cmd, args[0])
+				}
+				all.Openings = slices.DeleteFunc(all.Openings, func(o api.Opening) bool {
+					return !slices.ContainsFunc(of.Guests, func(g api.Guest) bool { return g.Bridge == o.Bridge && g.Port == o.Port })
+				})
 			}
 			return o.write(cmd.OutOrStdout(), &all, func(p *page) { p.openings(&all) })
 		},

@@ -42,7 +42,7 @@ QUERY needs OpenFlow 1.5. A guest without a binding is "retained" for a while.`,
 				return err
 			}
 			if len(args) > 0 && !selectGuests(&all, args[0]) {
-				return named(cmd, &exitError{status: exitUnwell, err: fmt.Errorf("%q: no guest or interface of this node has this name or address; `puntctl guests` lists all", args[0])})
+				return noGuest(cmd, args[0])
 			}
 			if err := keepSwitches(&all, *switches); err != nil {
 				return err
@@ -52,6 +52,10 @@ QUERY needs OpenFlow 1.5. A guest without a binding is "retained" for a while.`,
 	}
 	switches = addFilter(cmd, o, api.FilterSwitch, "guests of a logical switch, by its name or UUID")
 	return cmd
+}
+
+func noGuest(cmd *cobra.Command, word string) error {
+	return named(cmd, &exitError{status: exitUnwell, err: fmt.Errorf("%q: no guest or interface of this node has this name or address; `puntctl guests` lists all", word)})
 }
 
 // selectGuests keeps what word selects: by api.Guests.Find, or a switch. It reports whether any remain.

@@ -27,6 +27,7 @@ func Register(s *control.Server, bridges *bridge.Registry, feed *watch.Feed) {
 	s.AddStatus(a.showStatus)
 	s.Answer(api.PathGuests, a.listGuests)
 	s.Answer(api.PathEgress, a.listOpenings)
+	s.Answer(api.PathEgressPolicies, a.listPolicies)
 	s.Answer(api.PathExplain, a.explain)
 	s.Answer(api.PathLogicalFlow, a.logicalFlow)
 	s.Stream(api.PathWatch, Queries(feed))

@@ -87,7 +87,7 @@ func (q *explainedQuery) search(r *explain.Report) (findings []explain.Finding) 
 }
 
 // deciding explain any answer.
-var deciding = []string{api.CodeAlias, api.CodePolicy, api.CodeUpstream, api.CodeLoop, api.CodeNoBlock}
+var deciding = []string{api.CodeAlias, api.CodePolicy, api.CodePolicyZone, api.CodeUpstream, api.CodeLoop, api.CodeNoBlock}
 
 // denying explain only a denial: any tenant may have a name such as www.example.org in a network.
 var denying = []string{api.CodeCached, api.CodeOtherNetwork, api.CodeSearchDomain, api.CodeUnreadable, api.CodeNoSwitch, api.CodeNorthd, api.CodePrivate}
@@ -204,8 +204,20 @@ func (q *explainedQuery) diagnoseError(v *punt.TestResult, r *explain.Report) {
 		who = " from " + whoAnswered(r, q.name)
 	case v.Outcome.Reason != metric.ReasonChain && v.Outcome.Reason != metric.ReasonNoBlock:
 		who = fmt.Sprintf(": the query is not one for the plugins (%s)", v.Outcome.Reason)
+	default:
+		who = whoReturned(r)
 	}
 	out.find(api.CodeError, fmt.Sprintf("the guest gets the error %s%s", out.Rcode, who), "")
+}
+
+// whoReturned names the last plugin that called no other one, as it returned the error without an answer.
+func whoReturned(r *explain.Report) string {
+	for _, s := range slices.Backward(r.Steps) {
+		if !s.Left && !s.Passed && s.Plugin != explain.Connect {
+			return ", which the plugin " + s.Plugin + " returns without an answer"
+		}
+	}
+	return ""
 }
 
 // orMismatch has further causes of an rcode of *forward*.

@@ -61,6 +61,7 @@ func TestDiagnose(t *testing.T) {
 		{"too late, and a name of another network", late, fail, 0, all(api.CodeOtherNetwork), "", all(api.CodeDeadline, api.CodeOtherNetwork)},
 		{"no answer, and a name of another network", dropped, none, 0, all(api.CodeOtherNetwork), "", all(api.CodeDropped, api.CodeOtherNetwork)},
 		{"a dead upstream, and a name of another network", chain, fail, 0, all(api.CodeOtherNetwork, api.CodeUpstream), "", all(api.CodeUpstream, api.CodeOtherNetwork)},
+		{"a required policy zone without rules", chain, fail, 0, all(api.CodePolicyZone), "", all(api.CodePolicyZone)},
 		{"a dead upstream, too late", late, fail, 0, all(api.CodeUpstream), "", all(api.CodeUpstream)},
 		{"a loop", chain, fail, 0, all(api.CodeLoop), "", all(api.CodeLoop)},
 		{"a filter that drops", dropped, none, 0, all(api.CodePolicy), "", all(api.CodePolicy)},
@@ -108,6 +109,31 @@ func TestDiagnose(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// An error without an answer is the last plugin's that ran and called no other one.
+func TestDiagnoseError(t *testing.T) {
+	hosts := []explain.StepReport{{Plugin: "log", Passed: true}, {Plugin: "cache", Left: true}, {Plugin: "hosts"}}
+	for _, tc := range []struct {
+		name   string
+		report explain.Report
+		want   string
+	}{
+		{"a plugin returns it", explain.Report{Steps: hosts}, "the guest gets the error SERVFAIL, which the plugin hosts returns without an answer"},
+		{"upstreams and bypassed plugins behind", explain.Report{Steps: append(slices.Clone(hosts), explain.StepReport{Plugin: explain.Connect}, explain.StepReport{Plugin: "cache", Left: true})}, "the guest gets the error SERVFAIL, which the plugin hosts returns without an answer"},
+		{"no plugin", explain.Report{}, "the guest gets the error SERVFAIL"},
+		{"an error", explain.Report{Steps: hosts, Err: errors.New("broken")}, "the guest gets the error SERVFAIL: broken"},
+	} {
+		w := &explainRequest{port: "vm1", name: "www.example.org.", qtype: dns.TypeA}
+		q := &explainedQuery{explainRequest: w, out: newExplanation(w)}
+		q.out.Rcode = "SERVFAIL"
+		tc.report.Answered = -1
+		v := &punt.TestResult{Outcome: origin.Outcome{Result: metric.Answered, Reason: metric.ReasonChain}, Answer: new(dns.Msg).SetRcode(new(dns.Msg).SetQuestion(w.name, w.qtype), dns.RcodeServerFailure)}
+		q.diagnoseError(v, &tc.report)
+		if f := q.out.Findings; len(f) != 1 || f[0].Code != api.CodeError || f[0].Text != tc.want {
+			t.Errorf("%s: %+v, want %q", tc.name, f, tc.want)
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/internal/opening"
+	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/ofpunt/flows"
 	"github.com/puntdns/puntdns/ofpunt/guests"
 )
@@ -39,6 +40,26 @@ func (a *answers) listOpenings(ctx context.Context, _ url.Values) (any, error) {
 	slices.SortStableFunc(out.Openings, func(a, b api.Opening) int {
 		return cmp.Or(cmp.Compare(a.Bridge, b.Bridge), cmp.Compare(a.Port, b.Port), compareAddresses(a.Address, b.Address), cmp.Compare(a.TransportPort, b.TransportPort))
 	})
+	return out, nil
+}
+
+// listPolicies answers api.PathEgressPolicies.
+func (a *answers) listPolicies(context.Context, url.Values) (any, error) {
+	out := &api.EgressPolicies{Policies: []api.EgressPolicy{}}
+	var northbound []api.EgressPolicy
+	for _, b := range a.bridges.All() {
+		state := b.State()
+		if state == nil || state.Server == nil {
+			continue
+		}
+		var all []origin.Origin
+		for g := range state.Server.Book(state.View).All {
+			all = append(all, g.OriginHere())
+		}
+		ofCorefile, ofNorthbound := state.Server.Chains().EgressPolicies(all)
+		out.Policies, northbound = append(out.Policies, ofCorefile...), append(northbound, ofNorthbound...)
+	}
+	out.Policies = append(out.Policies, northbound...)
 	return out, nil
 }
 

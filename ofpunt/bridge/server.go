@@ -28,8 +28,10 @@ type Chains interface {
 	Resumes() bool
 	// Loops warns of each guest of the snapshot, which may be nil, that a chain queries.
 	Loops(*ovn.Snapshot) []string
-	// ReportUpstreams adds dead upstreams to a status.
 	Labels(*origin.Origin) []api.Label
+	// EgressPolicies returns the egress policies, each with those of the guests that it applies to.
+	EgressPolicies(guests []origin.Origin) (corefile, northbound []api.EgressPolicy)
+	// ReportUpstreams adds dead upstreams to a status.
 	ReportUpstreams(to *api.Status)
 }
 

@@ -5,8 +5,10 @@ package chain
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 
+	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/internal/opening"
 	"github.com/puntdns/puntdns/internal/origin"
@@ -24,6 +26,8 @@ type enforcer interface {
 	At() corefile.Position
 	// DeniesNames reports whether names that are not allowed are denied, which needs no switch.
 	DeniesNames() bool
+	// InForce returns the policies, each with those of the guests that it applies to.
+	InForce(guests []origin.Origin) (corefile, northbound []api.EgressPolicy)
 }
 
 // EgressPolicies has the egress policies of all blocks of a bridge. A guest may send to what any block allows.
@@ -42,14 +46,43 @@ func (e *EgressPolicies) HasLabel(name string) bool {
 	return slices.ContainsFunc(e.of, func(of enforcer) bool { return of.HasLabel(name) })
 }
 
+// EgressPolicies returns the policies of all blocks, also those that the switch does not enforce, each with those of
+// the guests that it applies to.
+func (s *Server) EgressPolicies(guests []origin.Origin) (corefile, northbound []api.EgressPolicy) {
+	for _, of := range s.enforcers() {
+		c, n := of.InForce(guests)
+		corefile, northbound = s.addPolicies(corefile, c), s.addPolicies(northbound, n)
+	}
+	return corefile, northbound
+}
+
+// addPolicies leaves out policies that another block has imported too.
+func (s *Server) addPolicies(to, all []api.EgressPolicy) []api.EgressPolicy {
+	for _, p := range all {
+		p.Bridge = s.Options.Name
+		if p.Mode == api.ModeStrict && s.Options.Placement != placement.OVN {
+			p.Mode = api.ModeStrictNames
+		}
+		if !slices.ContainsFunc(to, func(other api.EgressPolicy) bool { return reflect.DeepEqual(p, other) }) {
+			to = append(to, p)
+		}
+	}
+	return to
+}
+
+func (s *Server) enforcers() (all []enforcer) {
+	for _, b := range s.blocks {
+		if of, ok := b.config().Handler("egress").(enforcer); ok {
+			all = append(all, of)
+		}
+	}
+	return all
+}
+
 func (s *Server) readEgress() error {
 	e := new(EgressPolicies)
 	var all []error
-	for _, b := range s.blocks {
-		of, ok := b.config().Handler("egress").(enforcer)
-		if !ok {
-			continue
-		}
+	for _, of := range s.enforcers() {
 		if of.ReadsNorthbound() {
 			s.Requests.Egress = true
 			if len(s.Database.Northbound) == 0 {

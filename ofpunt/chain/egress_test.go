@@ -7,9 +7,13 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/internal/opening"
 	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/ofpunt/config"
+	"github.com/puntdns/puntdns/ofpunt/guests"
+	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
 type blockPolicy struct {
@@ -36,6 +40,10 @@ func (b *blockPolicy) HasLabel(name string) bool { return name == "ofpunt/port" 
 func (b *blockPolicy) At() corefile.Position     { return corefile.Position{} }
 func (b *blockPolicy) DeniesNames() bool         { return false }
 func (b *blockPolicy) ReadsNorthbound() bool     { return false }
+
+func (*blockPolicy) InForce([]origin.Origin) (corefile, northbound []api.EgressPolicy) {
+	return nil, nil
+}
 
 // A guest has the policies of all blocks, as one policy, == at each call.
 func TestEgressPolicies(t *testing.T) {
@@ -70,5 +78,19 @@ func TestEgressPolicies(t *testing.T) {
 	}
 	if !e.HasLabel("ofpunt/port") || e.HasLabel("ofpunt/switch") {
 		t.Error("labels")
+	}
+}
+
+// Blocks that import the same lines have their policies once. Without OVN's ACLs, strict denies names only.
+func TestPoliciesOfBlocks(t *testing.T) {
+	one := api.EgressPolicy{Policy: "ofpunt/port vm1", At: "Corefile:3", Mode: api.ModeStrict, Allow: []string{"a."}, Guests: []string{"vm1"}}
+	other := one
+	other.Mode = api.ModeObserve
+	for kind, want := range map[placement.Kind]string{placement.OVN: api.ModeStrict, placement.Neutron: api.ModeStrictNames} {
+		s := &Server{Options: config.Bridge{Name: "br-int", Config: guests.Config{Placement: kind}}}
+		all := s.addPolicies(s.addPolicies(nil, []api.EgressPolicy{one, other}), []api.EgressPolicy{one})
+		if len(all) != 2 || all[0].Bridge != "br-int" || all[0].Mode != want || all[1].Mode != api.ModeObserve {
+			t.Errorf("%s: %+v", kind, all)
+		}
 	}
 }

@@ -137,11 +137,6 @@ type Directive struct {
 // Parse reads the directive that c stands at.
 func Parse(c *caddy.Controller) (*Directive, error) {
 	d := &Directive{}
-	parsers := make(map[string]corefile.Parser, len(properties))
-	for name, parse := range properties {
-		parsers[name] = func(words []string) error { return parse(&d.Bridge, words) }
-	}
-	maps.Copy(parsers, corefile.TLSParsers(&d.Bridge.TLS))
 	var err error
 	d.Directive, err = corefile.ReadBlocks(c, func(words []string) error {
 		if len(words) != 1 {
@@ -149,11 +144,32 @@ func Parse(c *caddy.Controller) (*Directive, error) {
 		}
 		d.Bridge = Default(words[0])
 		return nil
-	}, parsers, map[string]corefile.BlockParser{"limit": d.parseLimit})
+	}, d.parsers(), d.blocks())
 	if err == nil {
 		err = d.checkLimits()
 	}
 	return d, err
+}
+
+// parsers has the properties without a block.
+func (d *Directive) parsers() map[string]corefile.Parser {
+	parsers := make(map[string]corefile.Parser, len(properties))
+	for name, parse := range properties {
+		parsers[name] = func(words []string) error { return parse(&d.Bridge, words) }
+	}
+	maps.Copy(parsers, corefile.TLSParsers(&d.Bridge.TLS))
+	return parsers
+}
+
+// blocks has the properties with a block.
+func (d *Directive) blocks() map[string]corefile.BlockParser {
+	return map[string]corefile.BlockParser{"limit": d.parseLimit}
+}
+
+// HasProperty reports whether ofpunt has a property.
+func HasProperty(name string) bool {
+	d := &Directive{}
+	return d.parsers()[name] != nil || d.blocks()[name] != nil
 }
 
 // Agree returns the properties of the bridge that all directives name. Directives without properties agree with

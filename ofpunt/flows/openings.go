@@ -225,7 +225,7 @@ func (m *machine) openOne(r *openRequest) {
 }
 
 func (m *machine) guestFull(guest placement.Key) error {
-	return fmt.Errorf("the guest has %d, and sends to all of them: %w", m.openings.count(guest), opening.ErrFull)
+	return fmt.Errorf("the guest has %d, and each was opened or used within the last minute: %w", m.openings.count(guest), opening.ErrFull)
 }
 
 func (m *machine) refuseOpening(r *openRequest) error {

@@ -188,6 +188,14 @@ func (g *Guest) Origin(inPort uint32) (o origin.Origin) {
 	return o
 }
 
+// OriginHere is Origin with the OpenFlow port of the guest's interface.
+func (g *Guest) OriginHere() origin.Origin {
+	if g.Interface == nil {
+		return g.Origin(0)
+	}
+	return g.Origin(g.Interface.OFPort)
+}
+
 // VLAN returns the VLAN id that the switch adds and strips, 0 for none.
 func (g *Guest) VLAN() uint16 {
 	switch {

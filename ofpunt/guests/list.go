@@ -95,11 +95,7 @@ func (l *lister) add(g Guest) {
 			}
 		}
 	}
-	inPort := uint32(0)
-	if g.Interface != nil {
-		inPort = g.Interface.OFPort
-	}
-	l.origin = g.Origin(inPort)
+	l.origin = g.OriginHere()
 	s.Network = NetworkName{l.origin.Network, l.origin.Switch}
 	s.Rate = r.rateOf(network)
 	by := r.LimitOf(&l.origin)

@@ -689,3 +689,41 @@ func TestLearned(t *testing.T) {
 		}
 	}
 }
+
+// Policies of the Corefile are listed without a guest too, Northbound policies with one only.
+func TestInForce(t *testing.T) {
+	of := func(port, network string, rows ...*policy.Policy) origin.Origin {
+		o := *guest(port, network)
+		o.Attributes = northboundPort(rows)
+		return o
+	}
+	shared, own := policy.ParseText("*.com a..b", func(string, error) {}), policy.ParseText("", func(string, error) {})
+	shared.At, own.At = "Port_Group web", "Logical_Switch_Port vm3"
+	guests := []origin.Origin{of("vm3", "red", shared, own), of("vm1", "red", shared), of("vm1", "red", shared), of("vm9", "blue")}
+	for _, tt := range []struct{ mode, want, northbound string }{
+		{"observe on", "observe", ""},
+		{"strict off", "enforce", ""},
+		{"strict on\n northbound on", "strict", "external_ids:dns-egress at Logical_Switch_Port vm3: [vm3] strict []; external_ids:dns-egress at Port_Group web: [vm1 vm3] strict [*.com.]; "},
+		{"strict names", "strict names", ""},
+	} {
+		h, _ := newHandler(t, "egress {\n "+tt.mode+"\n policy ofpunt/port vm1 {\n allow pypi.org 10.0.0.0/8\n }\n policy ofpunt/switch red {\n allow *.github.io\n }\n policy ofpunt/port nobody {\n allow example.org\n }\n}")
+		corefile, northbound := h.InForce(guests)
+		text := func(all []api.EgressPolicy) (said string) {
+			for _, p := range all {
+				at, _, _ := strings.Cut(p.At, ":") // of the file
+				said += fmt.Sprintf("%s at %s: %v %s %v; ", p.Policy, at, p.Guests, p.Mode, p.Allow)
+			}
+			return said
+		}
+		want := strings.ReplaceAll("ofpunt/port vm1 at Testfile: [vm1] MODE [pypi.org. 10.0.0.0/8]; ofpunt/switch red at Testfile: [vm1 vm3] MODE [*.github.io.]; ofpunt/port nobody at Testfile: [] MODE [example.org.]; ", "MODE", tt.want)
+		if got := text(corefile); got != want {
+			t.Errorf("%s: %s, want %s", tt.mode, got, want)
+		}
+		if got := text(northbound); got != tt.northbound {
+			t.Errorf("%s: Northbound has %s, want %s", tt.mode, got, tt.northbound)
+		}
+		if warned := fmt.Sprint(corefile[0].Warnings, len(corefile[1].Warnings)); warned != "[] 1" || len(northbound) > 0 && len(northbound[1].Warnings) != 1 {
+			t.Errorf("%s: warnings %s of the Corefile, %+v", tt.mode, warned, northbound)
+		}
+	}
+}

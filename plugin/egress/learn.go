@@ -7,7 +7,6 @@ import (
 	"context"
 	"net/url"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/puntdns/puntdns/internal/control"
@@ -74,7 +73,7 @@ func (s *observerSet) answer(context.Context, url.Values) (any, error) {
 }
 
 func (p *guestPolicy) learned() api.LearnedPolicy {
-	out := api.LearnedPolicy{Policy: strings.Replace(p.name, "=", " ", 1), At: p.at.String(), Allow: []string{}, Names: []api.LearnedName{}}
+	out := api.LearnedPolicy{Policy: p.words(), At: p.at.String(), Allow: []string{}, Names: []api.LearnedName{}}
 	for _, e := range p.rules.Entries() {
 		out.Allow = append(out.Allow, e.String())
 	}

@@ -4,6 +4,7 @@ package rpz
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/internal/explain"
@@ -25,8 +26,28 @@ func (q *query) explain(x *explain.Step, f *hit, action string) {
 		return // it changes nothing
 	}
 	zone := &f.zone.config
+	where := "a policy zone before it"
+	if f.yields(q.state.QName()) {
+		where = "it, or a policy zone before it,"
+	}
 	x.Find(explain.Finding{
 		Code: api.CodePolicy, Text: fmt.Sprintf("a filter decides: rule %s of the policy zone %s %s", f.rule(), zone, said),
-		Remedy: fmt.Sprintf("if the guest is to have the name, remove the rule from %s, or give a policy zone before it a rule `CNAME rpz-passthru.` for the name", zone.Place()),
+		Remedy: fmt.Sprintf("if the guest is to have the name, remove the rule from %s, or give %s a rule `%s CNAME rpz-passthru.`", zone.Place(), where, strings.TrimSuffix(q.state.Name(), ".")),
 	})
+}
+
+// yields reports whether a rule for the exact name of the question precedes this one in its zone.
+func (f *hit) yields(qname string) bool {
+	exact := f.trigger != rules.ResponseIP && !f.wildcard && strings.EqualFold(f.step, qname)
+	return f.zone.override == rules.NoAction && !exact
+}
+
+// explainMissing explains why a query fails. A nil step ignores it.
+func (z *policyZone) explainMissing(x *explain.Step) {
+	if x == nil {
+		return
+	}
+	why := z.missing()
+	x.Notef("%s", why)
+	x.Find(explain.Finding{Code: api.CodePolicyZone, Text: "queries fail, as rpz has required and its " + why})
 }

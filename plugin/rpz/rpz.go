@@ -28,6 +28,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/puntdns/puntdns/internal/corefile"
+	"github.com/puntdns/puntdns/internal/explain"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/plugin/rpz/rules"
 )
@@ -84,7 +85,8 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	if ctx.Value(targetKey{}) != nil || !filtered(r) || plugin.Zones(h.Zones).Matches(state.Name()) == "" {
 		return plugin.NextOrFailure(name, h.Next, ctx, w, r)
 	}
-	if h.required && h.unloaded() != nil {
+	if z := h.unloaded(); z != nil {
+		z.explainMissing(explain.Of(ctx))
 		return dns.RcodeServerFailure, nil
 	}
 	q := &query{handler: h, ctx: ctx, state: state}
@@ -122,8 +124,11 @@ func filtered(r *dns.Msg) bool {
 	return class == dns.ClassINET || class == dns.ClassANY
 }
 
-// unloaded returns a zone without rules, nil if all have some.
+// unloaded returns a zone without rules, nil if all have some or rules are not required.
 func (h *Handler) unloaded() *policyZone {
+	if !h.required {
+		return nil
+	}
 	for _, z := range h.policies {
 		if z.rules() == nil {
 			return z

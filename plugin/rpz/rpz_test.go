@@ -23,6 +23,8 @@ import (
 	"github.com/miekg/dns"
 	"go.uber.org/goleak"
 
+	"github.com/puntdns/puntdns/internal/control/api"
+	"github.com/puntdns/puntdns/internal/explain"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/plugin/rpz/source"
@@ -410,6 +412,37 @@ func TestHijacked(t *testing.T) {
 	}
 }
 
+// A rule for the exact name of the question precedes a wildcard, an address, and rules of targets in its zone.
+func TestExplainRemedy(t *testing.T) {
+	const text = "bad.example CNAME .\n*.bad.example CNAME .\n24.0.0.0.10.rpz-ip CNAME .\n"
+	const before, same = "give a policy zone before it a rule", "give it, or a policy zone before it, a rule"
+	for _, tt := range []struct{ name, policy, qname, want string }{
+		{"an exact name", "", "bad.example.", before},
+		{"a wildcard", "", "x.bad.example.", same},
+		{"an address", "", "other.example.", same},
+		{"a target", "", "alias.bad.example.org.", same},
+		{"a wildcard, and one action for all rules", " policy nxdomain", "x.bad.example.", before},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := open(t, "ZONE"+tt.policy, text+"bad.example.org CNAME .\n")
+			e := explain.New()
+			ask(t, h, tt.qname, "A", asked{ctx: e.Context(t.Context())})
+			e.End()
+			found, rule := e.Report().Findings, " `"+strings.TrimSuffix(tt.qname, ".")+" CNAME rpz-passthru.`"
+			if len(found) != 1 || !strings.HasSuffix(found[0].Remedy, tt.want+rule) {
+				t.Errorf("%+v, want %s", found, tt.want+rule)
+			}
+			if tt.want != same {
+				return
+			}
+			h = open(t, "ZONE", text+"bad.example.org CNAME .\n"+strings.TrimSuffix(tt.qname, ".")+" CNAME rpz-passthru.\n")
+			if got := short(ask(t, h, tt.qname, "A", asked{})); !strings.HasPrefix(got, "NOERROR ad ra") || !strings.HasSuffix(got, " 10.0.0.1") {
+				t.Errorf("with such a rule: %s", got)
+			}
+		})
+	}
+}
+
 func TestOtherZones(t *testing.T) {
 	h := open(t, "ZONE", "bad.example CNAME .\n")
 	h.Zones = []string{"org."}
@@ -503,10 +536,22 @@ func TestBeforeTheFirstLoad(t *testing.T) {
 	for _, tt := range []struct {
 		property, want string
 		ready          bool
-	}{{"", "NOERROR ad ra x.example. 10.0.0.1", true}, {"required", "SERVFAIL", false}} {
+		problems       int // of the status, and findings
+	}{{"", "NOERROR ad ra x.example. 10.0.0.1", true, 0}, {"required", "SERVFAIL", false, 1}} {
 		h := open(t, "zone late. transfer "+l.Addr().String()+"\n"+tt.property, "")
-		if got := short(ask(t, h, "x.example.", "A", asked{})); got != tt.want {
+		e := explain.New()
+		if got := short(ask(t, h, "x.example.", "A", asked{ctx: e.Context(t.Context())})); got != tt.want {
 			t.Errorf("%q: %s, want %s", tt.property, got, tt.want)
+		}
+		e.End()
+		found := e.Report().Findings
+		if len(found) != tt.problems || tt.problems > 0 && (found[0].Code != api.CodePolicyZone || !strings.Contains(found[0].Text, "zone late. of "+l.Addr().String()+" has no rules")) {
+			t.Errorf("%q: found %+v", tt.property, found)
+		}
+		status := api.Status{}
+		addStatus(t.Context(), &status)
+		if len(status.Problems) != tt.problems || len(status.Warnings) != 0 || tt.problems > 0 && !strings.Contains(status.Problems[0].Text, "SERVFAIL") {
+			t.Errorf("%q: the status has %+v", tt.property, status)
 		}
 		reasons := h.NotReady()
 		if h.Ready() != tt.ready || !tt.ready && (len(reasons) != 1 || !strings.HasPrefix(reasons[0], "zone late. of "+l.Addr().String()+" ")) {

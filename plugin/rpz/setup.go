@@ -79,8 +79,8 @@ func (h *Handler) close() {
 	}
 }
 
-// Check returns a start's errors for one server block, and warns of unreadable files that are not required.
-// It reads only the beginning of files.
+// Check returns a start's errors for one server block, and warns of skipped rules and of unreadable files that
+// are not required. It reads only the beginning of files.
 func Check(c *caddy.Controller, _ func(directive string) bool) error {
 	h, err := readHandler(c)
 	if err != nil {
@@ -90,7 +90,7 @@ func Check(c *caddy.Controller, _ func(directive string) bool) error {
 		if z.config.Path == "" {
 			continue
 		}
-		switch err := source.CheckFile(z.config); {
+		switch err := source.CheckFile(z.config, log); {
 		case err != nil && h.required:
 			return h.zoneError(z, err)
 		case err != nil:

@@ -40,7 +40,7 @@ func generate(from, to, pkg string) error {
 		return err
 	}
 	for _, name := range plugincfg.BehindForward(plugincfg.Names(all)) {
-		fmt.Fprintf(os.Stderr, "%s: warning: %s is behind forward, so it gets no query in a block with `forward .`; put its line before cache, or before forward\n", from, name)
+		fmt.Fprintf(os.Stderr, "%s: warning: %s is behind forward, so it gets no query in a block with `forward .`; move its line before cache, or between cache and forward to have its answers cached\n", from, name)
 	}
 	return os.WriteFile(to, source, 0o644)
 }

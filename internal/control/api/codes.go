@@ -169,9 +169,9 @@ var (
 		Text:     "have the network name a server that the node may ask for tenants, or permit it in ovnforward (`allow`, `ports`)",
 		Commands: []string{"journalctl -u puntdns -g 'is not asked'"},
 	})
-	// CodePolicyZone: its last read failed.
+	// CodePolicyZone: its last read failed, or it is required and has no rules.
 	CodePolicyZone = newCode("policy-zone", Code{
-		Docs:     "plugin/rpz/README.md#alerts",
+		Docs:     "plugin/rpz/README.md#before-the-first-load",
 		Text:     "correct the file, which puntdns reads again when it changes, or see that this node reaches the primaries of the zone; or raise the limit that the text names",
 		Commands: []string{"journalctl -u puntdns -g plugin/rpz -n 20"},
 	})
@@ -220,7 +220,7 @@ var (
 	})
 	CodeSlowUpstream = newCode("slow-upstream", Code{
 		Docs: outerDocs, Note: true,
-		Text: "ask that server yourself; if it stays slow, name another one in `forward`, or set `hedge` in ofpunt beside two servers in `forward`",
+		Text: "ask that server yourself; if it stays slow, name another one in `forward`, or name two there and set `hedge` in ofpunt, or a shorter `hedge` than now",
 	})
 	// CodeFirstServer: DHCP announces another server first.
 	CodeFirstServer = newCode("first-server", Code{
@@ -294,7 +294,7 @@ var (
 		Docs: codeDocs, Note: true,
 		Text: "add --tcp to see the answer that the guest gets over TCP",
 	})
-	CodeError = newCode("error", Code{Docs: codeDocs, Text: "see what that plugin says, without --summary"})
+	CodeError = newCode("error", Code{Docs: codeDocs, Text: "see the steps, without --summary, and correct what the error or the notes of the plugin say; a plugin with the property `fallthrough` asks the plugins behind it only if it is set"})
 	// CodeDropped: neither answered nor resumed.
 	CodeDropped = newCode("dropped", Code{Docs: codeDocs, Text: "see which plugin was the last one, without --summary"})
 )

@@ -57,3 +57,34 @@ type LearnedName struct {
 	Name    string `json:"name"`
 	Queries uint64 `json:"queries"`
 }
+
+// PathEgressPolicies answers with [EgressPolicies].
+const PathEgressPolicies = "/v1/egress/policies"
+
+// EgressPolicies are the egress policies in force: the Corefile's first, then Northbound's, both by bridge.
+type EgressPolicies struct {
+	Policies []EgressPolicy `json:"policies"`
+}
+
+// EgressPolicy is a policy with the guests of this node that it applies to.
+type EgressPolicy struct {
+	Bridge string `json:"bridge"`
+	// Policy is LABEL VALUE, or the key of external_ids. At is the file and line, or the table and the name of the row.
+	Policy string `json:"policy"`
+	At     string `json:"at"`
+	// Mode is "enforce", "observe", "strict" or "strict names".
+	Mode  string   `json:"mode"`
+	Allow []string `json:"allow"`
+	// Guests are the logical ports, sorted. A policy of the Corefile may have none.
+	Guests []string `json:"guests"`
+	// Warnings are about entries that allow more than their author may expect.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Modes of an [EgressPolicy].
+const (
+	ModeEnforce     = "enforce"
+	ModeObserve     = "observe"
+	ModeStrict      = "strict"
+	ModeStrictNames = "strict names"
+)

@@ -84,6 +84,31 @@ func TestEgress(t *testing.T) {
 			t.Errorf("%s: guests of a group do not share its policy", reading.name)
 		}
 	}
+	rowsAre := func(t *testing.T, port, want string) {
+		t.Helper()
+		for _, reading := range readings {
+			if !reading.northbound {
+				continue
+			}
+			eventually(t, reading.source, func(s *ovn.Snapshot) string {
+				var rows []string
+				for _, p := range s.PortByName(port).Egress() {
+					rows = append(rows, p.At)
+				}
+				if got := strings.Join(rows, ", "); got != want {
+					return fmt.Sprintf("%s: policies of %s are in the rows %s, want %s", reading.name, port, got, want)
+				}
+				return ""
+			})
+		}
+	}
+	rowsAre(t, "vm-a", "Port_Group web")
+	r.nbctl("--wait=sb set Port_Group web name=net -- set Logical_Switch b name=c external_ids:dns-egress=b.test -- set Logical_Switch_Port vm-b external_ids:dns-egress=b.test")
+	rowsAre(t, "vm-b", "Logical_Switch c, Logical_Switch_Port vm-b, Port_Group net")
+	r.nbctl("--wait=sb set Logical_Switch c name=b")
+	rowsAre(t, "vm-b", "Logical_Switch b, Logical_Switch_Port vm-b, Port_Group net")
+	r.nbctl("--wait=sb set Port_Group net name=web -- remove Logical_Switch b external_ids dns-egress -- remove Logical_Switch_Port vm-b external_ids dns-egress")
+	await(t, `vm-a="w.test." vm-b="w.test." vm-c=""`)
 
 	for _, step := range []struct {
 		name, command, want string

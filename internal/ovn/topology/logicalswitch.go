@@ -27,15 +27,16 @@ func switchColumns() []rows.Column[LogicalSwitch] {
 			s.domain = parseDomainName(s.ids, bad)
 		}
 	}
+	parseEgress := func(id ovsdb.UUID, s *LogicalSwitch) {
+		s.egress.parse(TableSwitch, s.Name, s.Report(NorthboundName, TableSwitch, id, columnEgress))
+	}
 	return []rows.Column[LogicalSwitch]{
-		rows.String("name", func(s *LogicalSwitch) *string { return &s.Name }),
+		rows.String("name", func(s *LogicalSwitch) *string { return &s.Name }).Then(parseEgress),
 		rows.UUIDs("ports", func(s *LogicalSwitch) *[]ovsdb.UUID { return &s.Ports }),
 		rows.Key("other_config", "dns_domain", func(s *LogicalSwitch) *string { return &s.config }).Then(parse),
 		rows.Key("external_ids", "dns_domain", func(s *LogicalSwitch) *string { return &s.ids }).Then(parse),
 		rows.Key("external_ids", ovn.ForwardKey, func(s *LogicalSwitch) *string { return &s.forward }),
-		rows.Key(columnIDs, ovn.EgressKey, func(s *LogicalSwitch) *string { return &s.egress.text }).Then(func(id ovsdb.UUID, s *LogicalSwitch) {
-			s.egress.parse(s.Report(NorthboundName, TableSwitch, id, columnEgress))
-		}),
+		rows.Key(columnIDs, ovn.EgressKey, func(s *LogicalSwitch) *string { return &s.egress.text }).Then(parseEgress),
 		rows.UUIDs("dns_records", func(s *LogicalSwitch) *[]ovsdb.UUID { return &s.DNSRows }),
 	}
 }

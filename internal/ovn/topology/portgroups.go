@@ -51,23 +51,26 @@ type memberships struct {
 
 func newSouthboundGroups(s *Southbound) *portGroups[string] {
 	g := &portGroups[string]{compare: strings.Compare, nameOf: northboundGroup, changed: s.markPortNamed}
-	return g.read(g.rowChanged, rows.Strings("ports", func(g *portGroup[string]) *[]string { return &g.ports }))
+	return g.read(g.rowChanged,
+		rows.Strings("ports", func(g *portGroup[string]) *[]string { return &g.ports }),
+		rows.String("name", func(g *portGroup[string]) *string { return &g.name }))
 }
 
 func newNorthboundGroups(n *Northbound) *portGroups[ovsdb.UUID] {
 	name := func(name string) string { return name }
 	g := &portGroups[ovsdb.UUID]{compare: ovsdb.UUID.Compare, nameOf: name, changed: func(port ovsdb.UUID) { n.markPort(port, PartPorts) }}
+	parse := func(id ovsdb.UUID, g *portGroup[ovsdb.UUID]) {
+		g.egress.parse(TablePortGroup, g.name, g.Report(NorthboundName, TablePortGroup, id, columnEgress))
+	}
 	return g.read(withProblems(&n.Changes, NorthboundName, TablePortGroup, g.rowChanged),
 		rows.UUIDs("ports", func(g *portGroup[ovsdb.UUID]) *[]ovsdb.UUID { return &g.ports }),
-		rows.Key(columnIDs, ovn.EgressKey, func(g *portGroup[ovsdb.UUID]) *string { return &g.egress.text }).Then(func(id ovsdb.UUID, g *portGroup[ovsdb.UUID]) {
-			g.egress.parse(g.Report(NorthboundName, TablePortGroup, id, columnEgress))
-		}))
+		rows.Key(columnIDs, ovn.EgressKey, func(g *portGroup[ovsdb.UUID]) *string { return &g.egress.text }).Then(parse),
+		rows.String("name", func(g *portGroup[ovsdb.UUID]) *string { return &g.name }).Then(parse))
 }
 
 // read creates the table, which has no rows until conditions request some.
 func (g *portGroups[K]) read(changed func(ovsdb.UUID, *portGroup[K], *portGroup[K]), columns ...rows.Column[portGroup[K]]) *portGroups[K] {
 	g.stored = make(map[K]memberships)
-	columns = append(columns, rows.String("name", func(g *portGroup[K]) *string { return &g.name }))
 	g.Table = rows.NewTable(TablePortGroup, []ovsdb.Condition{}, changed, columns...)
 	return g
 }

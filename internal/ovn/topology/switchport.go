@@ -42,7 +42,7 @@ func switchPortColumns(labelKeys func() []string) []rows.Column[SwitchPort] {
 			Then(func(id ovsdb.UUID, p *PortRow) { parseSwitchPortAddresses(id, p, p.elements()) }),
 		rareColumn(rows.Key(columnIDs, ovn.EgressKey, func(r *RareColumns) *string { return &r.egress.text })).
 			Then(func(id ovsdb.UUID, p *PortRow) {
-				p.editRare(func(r *RareColumns) { r.egress.parse(p.report(id, columnEgress)) })
+				p.editRare(func(r *RareColumns) { r.egress.parse(TableSwitchPort, p.Name, p.report(id, columnEgress)) })
 			}),
 	) {
 		all = append(all, rows.Within(c, row))

@@ -38,15 +38,20 @@ var errChanging = errors.New("the file changes while it is read")
 // checkedSize is in bytes.
 const checkedSize = 1 << 20
 
-// CheckFile checks the beginning of a file, as a trial has no time for more.
-func CheckFile(c Config) error {
+// CheckFile checks the beginning of a file, as a trial has no time for more. It logs skipped records as a load
+// does, if the beginning is the whole file.
+func CheckFile(c Config, log Logger) error {
 	f, _, err := open(c.Path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	r := &io.LimitedReader{R: f, N: checkedSize}
-	if _, err := rules.Read(r, c.Zone, "", c.Limits); err != nil && r.N > 0 { // else the end may be missing
+	all, err := rules.Read(r, c.Zone, "", c.Limits)
+	switch {
+	case err == nil:
+		logSkipped(log, c.Zone, &all.Stats)
+	case r.N > 0: // else the end may be missing
 		return fmt.Errorf("%s: %w", c.Path, err)
 	}
 	return nil

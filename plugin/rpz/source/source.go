@@ -173,7 +173,7 @@ func (s *Source) start() {
 // loaded takes new rules of a file. Every change is logged before it is visible.
 func (s *Source) loaded(r *rules.Rules, took time.Duration) {
 	s.logLoaded(r, took, "")
-	s.logSkipped(r)
+	logSkipped(s.log, s.config.Zone, &r.Stats)
 	s.update(func(st *Status) {
 		s.rules.Store(r)
 		st.loaded(took)
@@ -184,7 +184,7 @@ func (s *Source) loaded(r *rules.Rules, took time.Duration) {
 func (s *Source) transferred(r *rules.Rules, took time.Duration, result Result, how string) {
 	s.logLoaded(r, took, how)
 	if result != Delta || !r.Stats.SameSkipped(&s.Rules().Stats) {
-		s.logSkipped(r)
+		logSkipped(s.log, s.config.Zone, &r.Stats)
 	}
 	s.update(func(st *Status) {
 		s.rules.Store(r)
@@ -235,13 +235,12 @@ func (s *Source) logLoaded(r *rules.Rules, took time.Duration, how string) {
 	s.log.Infof("Zone %s: %d rules for names and %d for addresses, serial %d, %sread in %s", &s.config, st.Names, st.Addresses, r.SOA.Serial, how, took.Round(time.Millisecond))
 }
 
-func (s *Source) logSkipped(r *rules.Rules) {
-	st := &r.Stats
+func logSkipped(log Logger, zone string, st *rules.Stats) {
 	if n := st.Skipped[rules.ClientIP] + st.Skipped[rules.NSIP] + st.Skipped[rules.NSDName]; n > 0 {
-		s.log.Warningf("Zone %s: %d rules are skipped, their triggers are not supported: %d rpz-client-ip, %d rpz-nsip, %d rpz-nsdname",
-			s.config.Zone, n, st.Skipped[rules.ClientIP], st.Skipped[rules.NSIP], st.Skipped[rules.NSDName])
+		log.Warningf("Zone %s: %d rules are skipped, their triggers are not supported: %d rpz-client-ip, %d rpz-nsip, %d rpz-nsdname",
+			zone, n, st.Skipped[rules.ClientIP], st.Skipped[rules.NSIP], st.Skipped[rules.NSDName])
 	}
 	if st.Bad > 0 {
-		s.log.Warningf("Zone %s: %d records are no rules, and are skipped; the first is %s", s.config.Zone, st.Bad, st.FirstBad)
+		log.Warningf("Zone %s: %d records are no rules, and are skipped; the first is %s", zone, st.Bad, st.FirstBad)
 	}
 }

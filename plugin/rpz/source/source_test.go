@@ -214,16 +214,27 @@ func TestCheckFile(t *testing.T) {
 	for _, tt := range []struct {
 		name, text string
 		ok         bool
+		warnings   []string
 	}{
-		{"right", zoneText(1, "a.example CNAME .\n"), true},
-		{"an error", zoneText(1, "a.example CNA\n"), false},
-		{"no SOA", "a.example 60 CNAME .\n", false},
-		{"long", zoneText(1, long), true},
-		{"an error at the beginning of a long one", zoneText(1, "a.example CNA\n"+long), false},
+		{"right", zoneText(1, "a.example CNAME .\n"), true, nil},
+		{"skipped records", zoneText(1, "32.1.2.0.192.rpz-client-ip CNAME .\n33.1.2.0.192.rpz-ip CNAME .\n"), true, []string{"1 rules are skipped", "1 records are no rules"}},
+		{"an error", zoneText(1, "a.example CNA\n"), false, nil},
+		{"no SOA", "a.example 60 CNAME .\n", false, nil},
+		{"long", zoneText(1, long), true, nil},
+		{"an error at the beginning of a long one", zoneText(1, "a.example CNA\n"+long), false, nil},
 	} {
 		write(t, path, tt.text)
-		if err := CheckFile(Config{Zone: "rpz.", Path: path}); (err == nil) != tt.ok {
+		log := &testkit.Lines{}
+		if err := CheckFile(Config{Zone: "rpz.", Path: path}, log); (err == nil) != tt.ok {
 			t.Errorf("%s: %v", tt.name, err)
+		}
+		for _, want := range tt.warnings {
+			if log.Count("WARNING Zone rpz.: "+want) != 1 {
+				t.Errorf("%s: %q, want %q", tt.name, log.All(), want)
+			}
+		}
+		if n := len(log.All()); n != len(tt.warnings) {
+			t.Errorf("%s: %d lines: %q", tt.name, n, log.All())
 		}
 	}
 }
