@@ -17,7 +17,7 @@ GO = $(eval GO := $$(shell ./test/deps.sh go))$(or $(GO),$(error no Go, see abov
 # deploy is a module of its own, so that the product's go.mod lacks what only deploy requires.
 MODULES = . deploy
 
-.PHONY: all build plugins test test-units test-system test-release test-deploy mutations coredns-suite respdiff matrix kernel neutron soak demo recording pictures bench image oci release push publish lint vuln fuzz clean lab-deps man release-files deb rpm packages-test reproducible
+.PHONY: all build plugins test test-units test-system test-release test-deploy mutations coredns-suite respdiff matrix kernel neutron soak demo demo-egress recording pictures bench image oci release push publish lint vuln fuzz clean lab-deps man release-files deb rpm packages-test reproducible
 all: build
 
 # The binaries of the distribution: static, so that they run from an empty image.
@@ -131,6 +131,10 @@ neutron: lab-deps bin/race/puntdns
 # Two tenants with the same addresses ask for names. KEEP=1 leaves it all up.
 demo: lab-deps build
 	$(GO) run ./test/demo -puntdns bin/puntdns
+
+# A guest reaches the addresses of names that its policy allows, and no others.
+demo-egress: lab-deps build
+	$(GO) run ./test/demo -egress -puntdns bin/puntdns
 
 # The demo and puntctl explain, recorded anew and drawn: docs/demo.svg.
 recording: lab-deps build

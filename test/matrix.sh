@@ -73,7 +73,7 @@ for release in $releases; do
 	select=$(PUNTDNS=$work/bin/puntdns ./test/core.sh flags "$form" "$traits" "$work/bin/system.test")
 	began=$(date +%s)
 	demo=right
-	run in_root "$work/bin/demo" -puntdns "$work/bin/puntdns" >"$work/demo" 2>&1 || {
+	{ run in_root "$work/bin/demo" -puntdns "$work/bin/puntdns" && run in_root "$work/bin/demo" -egress -puntdns "$work/bin/puntdns"; } >"$work/demo" 2>&1 || {
 		demo=wrong failed=1
 		cat "$work/demo"
 	}

@@ -23,8 +23,11 @@ import (
 func main() {
 	binary := flag.String("puntdns", "bin/puntdns", "`path` of the binary to show")
 	recording := flag.String("record", "", "`file` for what the demo prints, and for commands of an operator behind it")
+	egress := flag.Bool("egress", false, "show egress by name")
 	flag.Parse()
 	switch {
+	case *egress:
+		os.Exit(runEgress(*binary))
 	case *recording != "":
 		os.Exit(record(*binary, *recording))
 	case !isOn(os.Getenv("KEEP")):
@@ -78,14 +81,10 @@ const (
 
 // start builds the lab and returns when puntdns is ready.
 func start(t *lab.Program, out io.Writer, given string) *demo {
-	binary, err := filepath.Abs(given)
-	if err != nil {
-		t.Fatalf("demo: %v", err)
-	}
 	began := time.Now()
 	fmt.Fprintln(out, "Starting OVN with two tenants, red and blue ...")
 	l := lab.New(t, lab.Options{})
-	d := &demo{l: l, binary: binary}
+	d := &demo{l: l}
 	for _, tn := range tenants {
 		vm, row := tn.build(l)
 		d.guests = append(d.guests, vm)
@@ -95,19 +94,30 @@ func start(t *lab.Program, out io.Writer, given string) *demo {
 		"www.example.org. 300 IN A 192.0.2.80",
 		"www.example.org. 300 IN AAAA 2001:db8::80")
 	l.Sync()
-	fmt.Fprintf(out, "OVN is up after %.1f s, on the datapath %s. Starting %s on %s ...\n", time.Since(began).Seconds(), l.Datapath, given, lab.Bridge)
-	d.puntdns = l.Node.Start("puntdns", nil, binary, "-conf", l.WriteFile("Corefile", d.corefile()))
+	fmt.Fprintf(out, "OVN is up after %.1f s, on the datapath %s. ", time.Since(began).Seconds(), l.Datapath)
+	d.launch(t, out, given, d.corefile())
+	fmt.Fprintf(out, "Ready after %.1f s.\n\n", time.Since(began).Seconds())
+	return d
+}
+
+// launch starts puntdns and waits until it is ready.
+func (d *demo) launch(t *lab.Program, out io.Writer, given, corefile string) {
+	binary, err := filepath.Abs(given)
+	if err != nil {
+		t.Fatalf("demo: %v", err)
+	}
+	fmt.Fprintf(out, "Starting %s on %s ...\n", given, lab.Bridge)
+	d.binary = binary
+	d.puntdns = d.l.Node.Start("puntdns", nil, binary, "-conf", d.l.WriteFile("Corefile", corefile))
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	go func() {
 		<-d.puntdns.Done()
 		cancel()
 	}()
-	if err := l.Node.WaitHTTP(ctx, "http://"+readyAddr+"/ready", 200); err != nil {
+	if err := d.l.Node.WaitHTTP(ctx, "http://"+readyAddr+"/ready", 200); err != nil {
 		t.Fatalf("puntdns does not get ready: %v\n%s", err, d.puntdns.Log())
 	}
-	fmt.Fprintf(out, "Ready after %.1f s.\n\n", time.Since(began).Seconds())
-	return d
 }
 
 // socket is the path of the control socket.
