@@ -125,8 +125,8 @@ var (
 	})
 	// CodeEgressOpen: an egress policy without ACLs.
 	CodeEgressOpen = newCode("egress-open", Code{
-		Docs:     "docs/egress.md#see-it",
-		Text:     "add the port to a port group with the ACLs of `puntctl egress init`; `strict names` in egress says that names alone are meant",
+		Docs: "docs/egress.md#see-it",
+		Text: "add the port to a port group with the ACLs of `puntctl egress init`; `strict names` in egress says that names alone are meant",
 		Commands: []string{
 			"puntctl egress init GROUP | sh    # a new group",
 			"puntctl egress init GROUP --existing | sh    # a group without these ACLs",
@@ -276,7 +276,7 @@ var (
 	CodePolicy = newCode("policy", Code{Docs: nameDocs, Without: byFinder})
 	// CodeNotOpened: a good answer opens no address, by the policies of egress.
 	CodeNotOpened = newCode("not-opened", Code{Docs: outerDocs, Without: byFinder})
-	CodeCached = newCode("cached", Code{
+	CodeCached    = newCode("cached", Code{
 		Docs:     "docs/troubleshooting.md#a-name-has-the-wrong-answer",
 		Text:     "wait until the entry has expired, or reload: that begins with an empty cache",
 		Commands: []string{"systemctl reload puntdns"},
