@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// special has no prefix that netip knows as private, loopback, link-local or multicast.
+// special lists prefixes beside the private, loopback, link-local and multicast ones, which netip has methods for.
 var special = prefixes(
 	"0.0.0.0/8",        // "this network" (RFC 791, section 3.2)
 	"100.64.0.0/10",    // shared address space (RFC 6598)

@@ -34,12 +34,13 @@ func TestEgressTrace(t *testing.T) {
 		{"an ACL above the drop", []string{"ip4"}, traceUnmarked + traceAllowed, nil},
 		{"no ACL", nil, traceUnmarked + traceAllowed, nil},
 		{"an ACL for another bit", nil, traceUnmarked + strings.Replace(traceClosed, "0x80000000", "0x20000000", 1), nil},
+		{"another ACL", nil, traceUnmarked + strings.Replace(traceClosed, "pkt_mark=0/0x80000000,", "", 1), nil},
 		{"an address that the policy has", []string{"ip4"}, traceMarked + traceAllowed, nil},
 		{"not traced", []string{"ip4"}, "", errors.New("no ovs-appctl")},
 	} {
 		asked := 0
 		tr := &tracer{trace: func(_ context.Context, _, flow string) (string, error) {
-			if asked++; !strings.Contains(flow, "tcp_dst=443") {
+			if asked++; !strings.Contains(flow, "nw_dst=198.18.0.1") || !strings.Contains(flow, "tcp_flags=syn") {
 				t.Errorf("%s: flow %s", tt.name, flow)
 			}
 			return tt.trace, tt.err
@@ -55,6 +56,11 @@ func TestEgressTrace(t *testing.T) {
 		all, err := tr.egress(t.Context(), g, &entry)
 		if !errors.Is(err, tt.err) || asked != 1 {
 			t.Errorf("%s: %v, %d traces", tt.name, err, asked)
+		}
+		unknown := *g
+		unknown.MACs, asked = nil, 0
+		if all, err := tr.egress(t.Context(), &unknown, &entry); len(all) > 0 || err != nil || asked > 0 {
+			t.Errorf("%s: a guest without a MAC address: %v, %v, %d traces", tt.name, all, err, asked)
 		}
 		found += "# " + tt.name + "\n"
 		for _, f := range all {

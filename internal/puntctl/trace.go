@@ -120,7 +120,7 @@ type query struct {
 	mac      string
 	from, to netip.Addr
 	port     uint16
-	tcp      bool
+	tcp, syn bool
 	// assumed: the databases lack mac or from, and stand-ins are used.
 	assumed bool
 }
@@ -217,6 +217,9 @@ func (q *query) flow() string {
 	}
 	flow := fmt.Sprintf("in_port=%d,%s,dl_src=%s,dl_dst=%s,%s=%s,%s=%s,nw_ttl=64,%s_src=50000,%s_dst=%d",
 		q.guest.InPort, kind, q.mac, routerMAC, src, q.from, dst, q.to, protocol, protocol, q.port)
+	if q.syn {
+		flow += ",tcp_flags=syn"
+	}
 	if q.guest.VLAN != 0 {
 		flow += fmt.Sprintf(",dl_vlan=%d", q.guest.VLAN)
 	}

@@ -73,7 +73,7 @@ var guestProblems = []struct {
 		if g.Egress == nil || g.Egress.Policy || len(g.Egress.Closed) == 0 {
 			return ""
 		}
-		return fmt.Sprintf("ACLs drop packets of the guest that have bit %d of pkt_mark unset (%s), and the guest has no egress policy: its answers open no address", g.Egress.Bit, strings.Join(g.Egress.Closed, ", "))
+		return fmt.Sprintf("ACLs drop packets of the guest that have bit %d of pkt_mark unset (%s), and no egress policy opens an address for it", g.Egress.Bit, strings.Join(g.Egress.Closed, ", "))
 	}},
 	{code: api.CodeNotAnnounced, find: notAnnounced, commands: announce},
 	{code: api.CodeFirstServer, find: func(g *api.Guest) string {

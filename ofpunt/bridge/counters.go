@@ -35,7 +35,7 @@ type Counters struct {
 	PortConfig map[uint32]uint32
 	// DroppedARP is placement.DroppedARP, empty without placement ovn.
 	DroppedARP map[placement.Key]uint64
-	// ClosedByACL is nil without egress policies.
+	// ClosedByACL is nil without *egress*.
 	ClosedByACL placement.ClosedByACL
 }
 

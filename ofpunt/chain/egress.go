@@ -90,7 +90,9 @@ func (s *Server) readEgress() error {
 			}
 		}
 		settings, enforces := of.Enforces()
-		s.ACLBit = settings.Bit
+		if enforces || s.ACLBit == 0 {
+			s.ACLBit = settings.Bit
+		}
 		switch {
 		case !enforces:
 			continue

@@ -32,6 +32,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/authority"
 	"github.com/puntdns/puntdns/internal/corefile"
+	"github.com/puntdns/puntdns/internal/explain"
 	"github.com/puntdns/puntdns/internal/label"
 	"github.com/puntdns/puntdns/internal/opening"
 	"github.com/puntdns/puntdns/internal/origin"
@@ -115,10 +116,14 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 		q.recordNotAllowed(&d)
 	}
 	ctx = context.WithValue(ctx, judgedKey{}, true)
-	if d.verdict == policy.Allowed && !h.namesOnly {
+	switch {
+	case d.verdict == policy.Allowed && !h.namesOnly:
 		q.policies = policies{slices.Clone(numbers), northbound}
 		foreign := h.forwards != nil && h.forwards.Takes(o, state.Name(), state.QType())
 		w = &opener{w, q, d, foreign}
+	case d.verdict != policy.Allowed && !h.observe && explain.Of(ctx) != nil:
+		q.policies = policies{slices.Clone(numbers), northbound}
+		w = &unopened{w, q, d}
 	}
 	return plugin.NextOrFailure(name, h.Next, ctx, w, r)
 }

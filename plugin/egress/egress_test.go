@@ -546,7 +546,8 @@ func TestNorthbound(t *testing.T) {
 // The explanation shows where a Northbound entry belongs.
 func TestExplainNorthbound(t *testing.T) {
 	for _, mode := range []string{"strict on", "strict off", "observe on"} {
-		h, _ := newHandler(t, "egress {\n "+mode+"\n northbound on\n}")
+		h, u := newHandler(t, "egress {\n "+mode+"\n northbound on\n}")
+		u.records = []string{"a.test. 60 IN A 192.0.2.1"}
 		o := guest("vm9", "")
 		o.Attributes = northboundPort{policy.New(nil)}
 		question := new(dns.Msg).SetQuestion("a.test.", dns.TypeA)
@@ -619,26 +620,35 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// An answer whose addresses all stay closed is a finding, one with an open address is not.
-func TestExplainClosed(t *testing.T) {
+// An answer that opens nothing is a finding, unless the guest may reach one of its addresses.
+func TestExplainNotOpened(t *testing.T) {
 	for _, tt := range []struct {
-		mode    string
-		records []string
-		want    bool
+		mode, name string
+		records    []string
+		remedy     string // of the finding, "" for none
 	}{
-		{"strict off", []string{"192.168.1.1"}, true},
-		{"strict off", []string{"192.168.1.1", "192.0.2.1"}, false},
-		{"observe on", []string{"192.168.1.1"}, false},
+		{"strict off", "a.pypi.org.", []string{"192.168.1.1"}, "allow 192.168.1.1"},
+		{"strict off", "a.pypi.org.", []string{"203.0.113.77"}, "see whether"},
+		{"strict off", "a.pypi.org.", []string{"192.168.1.1", "192.0.2.1"}, ""},
+		{"strict off", "a.pypi.org.", []string{"10.1.2.3"}, ""},
+		{"strict off", "evil.example.", []string{"192.0.2.1"}, "allow evil.example."},
+		{"strict off", "evil.example.", []string{"192.0.2.1", "10.1.2.3"}, ""},
+		{"strict off", "evil.example.", nil, ""},
+		{"observe on", "a.pypi.org.", []string{"192.168.1.1"}, ""},
+		{"observe on", "evil.example.", []string{"192.0.2.1"}, ""},
 	} {
 		h, u := newHandler(t, "egress {\n "+tt.mode+somePolicies+"}")
 		for _, a := range tt.records {
-			u.records = append(u.records, "a.pypi.org. 60 IN A "+a)
+			u.records = append(u.records, tt.name+" 60 IN A "+a)
 		}
 		e := explain.New()
-		ask(t, e.Context(origin.NewContext(t.Context(), guest("vm1", "red"))), h, new(dns.Msg).SetQuestion("a.pypi.org.", dns.TypeA))
+		ask(t, e.Context(origin.NewContext(t.Context(), guest("vm1", "red"))), h, new(dns.Msg).SetQuestion(tt.name, dns.TypeA))
 		found := e.Report().Findings
 		e.End()
-		if tt.want != (len(found) == 1 && found[0].Code == api.CodeNotOpened && strings.Contains(found[0].Remedy, "allow 192.168.1.1")) {
+		if tt.remedy == "" && len(found) == 0 {
+			continue
+		}
+		if len(found) != 1 || found[0].Code != api.CodeNotOpened || !strings.Contains(found[0].Remedy, tt.remedy) {
 			t.Errorf("%+v: %+v", tt, found)
 		}
 	}

@@ -67,6 +67,24 @@ func (w *opener) WriteMsg(m *dns.Msg) error {
 	return w.ResponseWriter.WriteMsg(m)
 }
 
+// unopened explains that an answer to a name that no policy allows opens no address, unless a policy has its addresses.
+type unopened struct {
+	dns.ResponseWriter
+	query *query
+	decision
+}
+
+func (w *unopened) WriteMsg(m *dns.Msg) error {
+	reaches, some := false, false
+	for _, a := range addressesIn(m) {
+		some, reaches = true, reaches || w.query.hasEntry(a)
+	}
+	if some && !reaches {
+		w.query.explainNotAllowed(explain.Of(w.query.ctx), &w.decision)
+	}
+	return w.ResponseWriter.WriteMsg(m)
+}
+
 func (h *Handler) closes(a netip.Addr) bool {
 	to := address.Destination(a)
 	return address.IsSpecial(a) || address.IsIn(h.closed, a) || address.IsIn(h.closed, to) || h.onNode(to)

@@ -13,6 +13,7 @@ import (
 	"github.com/coredns/coredns/request"
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/address"
 	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/internal/explain"
 	"github.com/puntdns/puntdns/internal/opening"
@@ -57,9 +58,6 @@ func (q *query) recordNotAllowed(d *decision) {
 	}
 	if x := explain.Of(q.ctx); x != nil {
 		x.Notef("policy %s %s the name", d.policy.name, what)
-		if t := q.state.QType(); !q.handler.observe && (t == dns.TypeA || t == dns.TypeAAAA) {
-			q.explainNotAllowed(x, d)
-		}
 	}
 	if q.handler.observe && explain.Of(q.ctx) == nil && d.policy.names != nil {
 		d.policy.names.add(q.state.Name())
@@ -146,11 +144,15 @@ func (q *query) explainNotAllowed(x *explain.Step, d *decision) {
 
 // explainClosed is for an answer to an allowed name with closed addresses alone.
 func (q *query) explainClosed(x *explain.Step, a netip.Addr) {
-	x.Find(explain.Finding{
+	f := explain.Finding{
 		Code:   api.CodeNotOpened,
 		Text:   fmt.Sprintf("the answer opens no address: no name opens %s, as it is private, for a special purpose, of the node or of closed, in a record of another name, or from a server of the tenant", a),
-		Remedy: fmt.Sprintf("if the guest is to reach it, give a policy in egress `allow %s`", a),
-	})
+		Remedy: "see whether the name is to have this address",
+	}
+	if address.IsSpecial(a) {
+		f.Remedy += fmt.Sprintf("; if the guest is to reach it, give a policy in egress `allow %s`", a)
+	}
+	x.Find(f)
 }
 
 func (p *guestPolicy) toAllow(name string) string {

@@ -137,7 +137,7 @@ var (
 
 // tries prints the connections and reports whether all are as expected.
 func (d *demo) tries(out io.Writer) bool {
-	right := d.connect(out, served)
+	right := d.connect(out, served, "+time=10")
 	fmt.Fprintln(out, "\n$ puntctl egress list sandbox-vm")
 	if err := d.sh(out, "puntctl egress list sandbox-vm"); err != nil {
 		fmt.Fprintln(out, err)
@@ -145,17 +145,17 @@ func (d *demo) tries(out io.Writer) bool {
 	}
 	fmt.Fprintln(out, "\n$ kill -9 $(pidof puntdns)")
 	_ = d.puntdns.Kill() // it ends by a signal, which is an error
-	return d.connect(out, killed) && right
+	return d.connect(out, killed, "+time=1", "+tries=1") && right
 }
 
-func (d *demo) connect(out io.Writer, all []try) bool {
+func (d *demo) connect(out io.Writer, all []try, options ...string) bool {
 	right := true
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "\nGUEST\tRESOLVES\tANSWER\tCONNECTS TO\tRESULT\tWHY\t")
 	for _, t := range all {
 		g, answer := d.guests[t.guest], ""
 		if t.name != "" {
-			if answer = strings.Join(g.Dig("+time=1", "+tries=1", "@"+resolver4, t.name).Values(), " "); answer == "" {
+			if answer = strings.Join(g.Dig(append(options, "@"+resolver4, t.name)...).Values(), " "); answer == "" {
 				answer = "none"
 			}
 		}

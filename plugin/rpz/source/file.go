@@ -49,9 +49,9 @@ func CheckFile(c Config, log Logger) error {
 	r := &io.LimitedReader{R: f, N: checkedSize}
 	all, err := rules.Read(r, c.Zone, "", c.Limits)
 	switch {
-	case err == nil:
+	case err == nil && r.N > 0:
 		logSkipped(log, c.Zone, &all.Stats)
-	case r.N > 0: // else the end may be missing
+	case err != nil && r.N > 0: // else the end may be missing
 		return fmt.Errorf("%s: %w", c.Path, err)
 	}
 	return nil
