@@ -32,7 +32,7 @@ esac
 . ./test/child.sh
 
 mkdir "$work/bin"
-CGO_ENABLED=1 run "${GO:-go}" build -race -o "$work/bin/puntdns" ./cmd/puntdns
+CGO_ENABLED=1 run "${GO:-go}" build -race -o "$work/bin/" ./cmd/puntdns ./cmd/puntctl
 CGO_ENABLED=1 run "${GO:-go}" test -c -race -o "$work/bin/system.test" ./test
 CGO_ENABLED=0 run "${GO:-go}" build -o "$work/bin/demo" ./test/demo
 
