@@ -151,12 +151,12 @@ func TestLimits(t *testing.T) {
 func (n survivor) inChain(s *server, queries int, guests ...*lab.Guest) (admitted []int) {
 	t := s.t
 	t.Helper()
-	const inFlight, packetIns = "coredns_ofpunt_in_flight", "coredns_ofpunt_packet_ins_total"
+	const packetIns = "coredns_ofpunt_packet_ins_total"
 	release := make(chan struct{})
 	n.upstream.SetHandler(saysSlow(func(send func()) { <-release; send() }))
 	let := sync.OnceFunc(func() { close(release) })
 	defer let()
-	s.reaches(0, inFlight)
+	s.idle()
 	refused := s.metric(packetIns, "result", "refused")
 	conns := make([]net.Conn, len(guests))
 	before := 0
@@ -212,7 +212,7 @@ func (n survivor) inChain(s *server, queries int, guests ...*lab.Guest) (admitte
 			t.Errorf("%s: %d queries answered by the upstream, of %d in the chain", guests[i].Name, answered, admitted[i])
 		}
 	}
-	s.reaches(0, inFlight)
+	s.idle()
 	return admitted
 }
 

@@ -112,6 +112,7 @@ func TestLookups(t *testing.T) {
 			responses := func(rcode string) float64 {
 				return s.metric("coredns_dns_responses_total", "server", "ofpunt://br-int", "rcode", rcode)
 			}
+			s.idle()
 			before, asked := responses("NOERROR"), own.Count("www.sent.example")
 			if tt.service {
 				// What only the one gets who asks over TCP.

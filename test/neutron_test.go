@@ -674,6 +674,7 @@ func TestNeutronOSKen(t *testing.T) {
 			revalidated(n.Node)
 
 			const each = 30
+			s.idle()
 			foreign := s.metric("coredns_ofpunt_packet_ins_total", "result", "dropped")
 			answered := s.metric("coredns_ofpunt_packet_ins_total", "result", "answered", "reason", "chain")
 			box := datagrams(t, n.red, "10.0.0.11:7000")

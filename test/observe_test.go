@@ -68,6 +68,15 @@ func (s *server) reaches(want float64, name string, labels ...string) {
 	})
 }
 
+// inFlight is the metric of queries in the chains.
+const inFlight = "coredns_ofpunt_in_flight"
+
+// idle waits until no query is in the chains: they count an answer after it has left.
+func (s *server) idle() {
+	s.t.Helper()
+	s.reaches(0, inFlight)
+}
+
 // stays looks at ready once more, when something else has shown that the state
 // is what it was.
 func (s *server) stays(status int) {
