@@ -175,6 +175,7 @@ func TestOVNKubernetes(t *testing.T) {
 	if err := second.Stop(); err != nil {
 		t.Error(err)
 	}
+	revalidated(l.Node)
 	before := server.Count(apiName)
 	if got := web.Dig("@"+clusterDNS, apiName).String(); got != "NOERROR 10.96.0.1" || server.Count(apiName) == before {
 		t.Errorf("without puntdns: %s, cluster DNS was asked %d times", got, server.Count(apiName)-before)
