@@ -32,11 +32,7 @@ func (t *tracer) egress(ctx context.Context, g *api.Guest, entry *uint8) (all []
 			return all, err
 		}
 		w := readTrace(trace, entry)
-		family := "ip6"
-		if q.from.Is4() {
-			family = "ip4"
-		}
-		if f := egressFinding(&q, &w, slices.Contains(g.Egress.Closed, family)); f.Text != "" {
+		if f := egressFinding(&q, &w, slices.Contains(g.Egress.Closed, family(q.from))); f.Text != "" {
 			f.About = "port " + g.Port
 			all = append(all, f)
 		}

@@ -228,10 +228,7 @@ func (q *query) flow() string {
 
 // lines returns commands for a closer look.
 func (q *query) lines() []string {
-	ip := "ip6"
-	if q.from.Is4() {
-		ip = "ip4"
-	}
+	ip := family(q.from)
 	lines := []string{"ovs-appctl ofproto/trace " + shell.Word(q.guest.Bridge) + " " + shell.Word(q.flow())}
 	if q.guest.PortKey != 0 {
 		packet := fmt.Sprintf("inport == %s && eth.src == %s && eth.dst == %s && %s.src == %s && %s.dst == %s && ip.ttl == 64 && %s.src == 50000 && %s.dst == %d",

@@ -88,7 +88,7 @@ func (b *bench) newClosedNetwork() *closedNetwork {
 	if _, err := outside.Exec(context.Background(), "ip", "route", "add", "local", outsidePool.String(), "dev", "lo"); err != nil {
 		b.t.Fatalf("%v", err)
 	}
-	n.accept(outside)
+	outside.AcceptTCP(net.JoinHostPort("0.0.0.0", webPort))
 	n.NBCTL("lr-route-add", "r", outsidePool.String(), "192.0.2.1")
 	n.NBCTL(append([]string{"pg-add", "closed"}, closed...)...)
 	for _, acl := range [][]string{
@@ -102,24 +102,6 @@ func (b *bench) newClosedNetwork() *closedNetwork {
 	n.upstream = up.Addr
 	n.Sync()
 	return n
-}
-
-// accept ends each TCP connection to an address outside as soon as it stands.
-func (n *closedNetwork) accept(outside *lab.Guest) {
-	l, err := outside.Listen("tcp4", net.JoinHostPort("0.0.0.0", webPort))
-	if err != nil {
-		n.t.Fatalf("%v", err)
-	}
-	n.t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			c.Close()
-		}
-	}()
 }
 
 // addressOf returns an address of outsidePool by its number.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"strings"
 	"text/tabwriter"
@@ -64,7 +63,9 @@ func startEgress(t *lab.Program, out io.Writer, binary string) *demo {
 		t.Fatalf("demo: %v", err)
 	}
 	l.NBCTL("lr-route-add", "router", outsideNet, "192.0.2.1")
-	serveTCP(t, outside)
+	for _, port := range []string{"80", "443"} {
+		outside.AcceptTCP("0.0.0.0:" + port)
+	}
 	d.upstream = l.Upstream("files.pypi.example. 300 IN A 203.0.113.10", "new.pypi.example. 300 IN A 203.0.113.11", "other.example. 300 IN A 203.0.113.66")
 	l.Sync()
 	d.launch(t, out, binary, fmt.Sprintf(`. {
@@ -89,26 +90,6 @@ func startEgress(t *lab.Program, out io.Writer, binary string) *demo {
 }
 `, lab.Bridge, l.Node.OpenFlow, l.Node.OVSDB, d.socket(), readyAddr, l.SB, d.upstream.Addr))
 	return d
-}
-
-// serveTCP accepts connections to ports 80 and 443 of each address outside.
-func serveTCP(t *lab.Program, outside *lab.Guest) {
-	for _, port := range []string{"80", "443"} {
-		listener, err := outside.Listen("tcp4", net.JoinHostPort("0.0.0.0", port))
-		if err != nil {
-			t.Fatalf("demo: %v", err)
-		}
-		t.Cleanup(func() { listener.Close() })
-		go func() {
-			for {
-				c, err := listener.Accept()
-				if err != nil {
-					return
-				}
-				c.Close()
-			}
-		}()
-	}
 }
 
 // try is a connection of a guest.

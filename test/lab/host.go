@@ -170,6 +170,25 @@ func within[T any](h *Host, open func() (T, error)) (opened T, err error) {
 	return opened, err
 }
 
+// AcceptTCP accepts connections to an IPv4 address inside the namespace until the lab ends, and ends each at once.
+func (h *Host) AcceptTCP(address string) {
+	h.l.t.Helper()
+	listener, err := h.Listen("tcp4", address)
+	if err != nil {
+		h.l.t.Fatalf("%s: %v", h.Name, err)
+	}
+	h.l.t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			c.Close()
+		}
+	}()
+}
+
 // HTTPGet fetches a URL with a numeric host from inside the namespace and
 // returns status and body.
 func (h *Host) HTTPGet(ctx context.Context, url string) (int, string, error) {
