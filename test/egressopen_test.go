@@ -92,6 +92,16 @@ const manyOutside = "60.0.0.0/8"
 
 func manyAddress(k int) net.IP { return net.IPv4(60, byte(k>>16), byte(k>>8), byte(k)) }
 
+// manyAddresses gives the server outside all addresses of manyOutside.
+func (n *outsideNet) manyAddresses() {
+	n.t.Helper()
+	if _, err := n.outside.Exec(within(n.t, wait), "ip", "route", "add", "local", manyOutside, "dev", "lo"); err != nil {
+		n.t.Fatal(err)
+	}
+	n.NBCTL("lr-route-add", "r", manyOutside, "192.0.2.1")
+	n.Sync()
+}
+
 // answerOutside answers nK.example with the address K, and mK.example with one of manyOutside, for a second.
 func answerOutside(w dns.ResponseWriter, r *dns.Msg) {
 	m := new(dns.Msg).SetReply(r)

@@ -126,16 +126,6 @@ func (n *soakOfEgress) run() error {
 
 var errSoaked = errors.New("the time is over")
 
-// manyAddresses gives the server outside all addresses of manyOutside.
-func (n *soakOfEgress) manyAddresses() {
-	n.t.Helper()
-	if _, err := n.outside.Exec(within(n.t, wait), "ip", "route", "add", "local", manyOutside, "dev", "lo"); err != nil {
-		n.t.Fatal(err)
-	}
-	n.NBCTL("lr-route-add", "r", manyOutside, "192.0.2.1")
-	n.Sync()
-}
-
 // openAndConnect has a guest connect to the address number+1 as soon as it has the answer. The switch must not take the drop of a
 // packet to the address before for this one, and it must not let a neighbour through.
 func (n *soakOfEgress) openAndConnect(guest, neighbour *lab.Guest, number int) error {

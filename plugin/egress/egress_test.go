@@ -370,6 +370,24 @@ func TestEnforce(t *testing.T) {
 	}
 }
 
+type replacer struct{}
+
+func (replacer) Replaces(*dns.Msg) bool { return true }
+
+// What rpz replaces opens nothing: the guest does not get the addresses.
+func TestReplaced(t *testing.T) {
+	h, u := newHandler(t, "egress {\n"+somePolicies+"}")
+	u.records = []string{"a.pypi.org. 90 IN A 192.168.0.1", "a.pypi.org. 90 IN A 192.0.2.1"}
+	sw := new(fakeSwitch)
+	o := guest("vm1", "")
+	o.Opener = sw
+	before := count(t, "ofpunt/port=vm1", closed)
+	m := ask(t, origin.WithReplacer(origin.NewContext(t.Context(), o), replacer{}), h, new(dns.Msg).SetQuestion("a.pypi.org.", dns.TypeA))
+	if len(sw.asked) > 0 || len(m.Answer) != 2 || count(t, "ofpunt/port=vm1", closed) != before {
+		t.Errorf("opened %v, answered %v", sw.asked, m)
+	}
+}
+
 // Metadata, and so the audit log, has what an answer has opened.
 func TestOpenedInMetadata(t *testing.T) {
 	many := []string{"pypi.org. 60 IN A 192.0.2.1"}

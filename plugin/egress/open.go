@@ -35,6 +35,9 @@ type opener struct {
 
 func (w *opener) WriteMsg(m *dns.Msg) error {
 	q := w.query
+	if origin.Replaces(q.ctx, m) { // by rpz, whose answers open nothing
+		return w.ResponseWriter.WriteMsg(m)
+	}
 	open, closed := w.opens(m)
 	if closed.IsValid() {
 		q.recordClosed(w.policy, closed)
@@ -79,7 +82,7 @@ func (w *unopened) WriteMsg(m *dns.Msg) error {
 	for _, a := range addressesIn(m) {
 		some, reaches = true, reaches || w.query.hasEntry(a)
 	}
-	if some && !reaches {
+	if some && !reaches && !origin.Replaces(w.query.ctx, m) {
 		w.query.explainNotAllowed(explain.Of(w.query.ctx), &w.decision)
 	}
 	return w.ResponseWriter.WriteMsg(m)

@@ -16,22 +16,41 @@ import (
 	"github.com/puntdns/puntdns/plugin/rpz/rules"
 )
 
+// answerWriter implements origin.Replacer.
 type answerWriter struct {
 	dns.ResponseWriter
 	query *query
+	// judged is the answer of which outcome is the result, nil before the first.
+	judged  *dns.Msg
+	outcome outcome
 }
 
 func (w *answerWriter) WriteMsg(m *dns.Msg) error {
-	q := w.query
-	if m.Rcode != dns.RcodeSuccess && m.Rcode != dns.RcodeNameError || len(m.Question) == 0 {
-		return w.ResponseWriter.WriteMsg(m)
-	}
-	if found, before := q.walk(m); found != nil {
-		if done, err := q.act(found, &chain{m, before}); done {
-			return err
-		}
+	w.judge(m)
+	if w.outcome.replaces {
+		return w.query.write(&w.outcome)
 	}
 	return w.ResponseWriter.WriteMsg(m)
+}
+
+// Replaces implements origin.Replacer.
+func (w *answerWriter) Replaces(m *dns.Msg) bool {
+	w.judge(m)
+	return w.outcome.replaces
+}
+
+// judge counts and logs each answer once.
+func (w *answerWriter) judge(m *dns.Msg) {
+	if w.judged == m {
+		return
+	}
+	w.judged, w.outcome = m, outcome{}
+	if m.Rcode != dns.RcodeSuccess && m.Rcode != dns.RcodeNameError || len(m.Question) == 0 {
+		return
+	}
+	if found, before := w.query.walk(m); found != nil {
+		w.outcome = w.query.act(found, &chain{m, before})
+	}
 }
 
 // Write takes a whole DNS message.
@@ -187,8 +206,16 @@ func isSigned(m *dns.Msg, owner string, last bool) bool {
 	return false
 }
 
-// act takes the answer with the rule, nil for none. done is false if the answer stays.
-func (q *query) act(f *hit, c *chain) (done bool, err error) {
+// outcome is the result of a rule.
+type outcome struct {
+	// replaces is false if the answer stays.
+	replaces bool
+	// answer is nil for none.
+	answer *dns.Msg
+}
+
+// act takes the answer with the rule, nil for none.
+func (q *query) act(f *hit, c *chain) outcome {
 	q.logOnly(f.logged, f.step)
 	var m *dns.Msg
 	action := f.action
@@ -201,12 +228,12 @@ func (q *query) act(f *hit, c *chain) (done bool, err error) {
 	q.record(f, action.String())
 	switch action {
 	case rules.Passthru:
-		return false, nil
+		return outcome{}
 	case rules.Drop:
-		return true, nil
+		return outcome{replaces: true}
 	case rules.TCPOnly:
 		if q.state.Proto() == "tcp" {
-			return false, nil
+			return outcome{}
 		}
 		m = q.reply(nil) // no records, as BIND
 		m.Truncated = true
@@ -214,7 +241,7 @@ func (q *query) act(f *hit, c *chain) (done bool, err error) {
 			m.Rcode, m.RecursionAvailable = c.msg.Rcode, c.msg.RecursionAvailable
 		}
 		q.answers(f)
-		return true, origin.ReplaceAnswer(q.state.W, m)
+		return outcome{true, m}
 	case rules.NXDomain:
 		m = q.reply(c)
 		m.Rcode = dns.RcodeNameError
@@ -222,7 +249,13 @@ func (q *query) act(f *hit, c *chain) (done bool, err error) {
 		m = q.reply(c)
 	}
 	q.answers(f)
-	return true, q.write(f, m)
+	if m.Rcode != dns.RcodeServerFailure { // as BIND
+		m.Extra = append(m.Extra, dns.Copy(f.rules.SOA))
+	}
+	if q.handler.ede != 0 {
+		authority.AddError(m, q.state.Req, q.handler.ede, "")
+	}
+	return outcome{true, m}
 }
 
 func (q *query) reply(c *chain) *dns.Msg {
@@ -299,12 +332,9 @@ func unsigned(all []dns.RR) (rest []dns.RR) {
 	return rest
 }
 
-func (q *query) write(f *hit, m *dns.Msg) error {
-	if m.Rcode != dns.RcodeServerFailure { // as BIND
-		m.Extra = append(m.Extra, dns.Copy(f.rules.SOA))
+func (q *query) write(o *outcome) error {
+	if o.answer == nil {
+		return nil
 	}
-	if q.handler.ede != 0 {
-		authority.AddError(m, q.state.Req, q.handler.ede, "")
-	}
-	return origin.ReplaceAnswer(q.state.W, m)
+	return origin.ReplaceAnswer(q.state.W, o.answer)
 }

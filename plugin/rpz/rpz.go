@@ -103,8 +103,8 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 		switch verdict {
 		case act:
 			found.step = state.QName()
-			if done, err := q.act(&found, nil); done {
-				return dns.RcodeSuccess, err
+			if o := q.act(&found, nil); o.replaces {
+				return dns.RcodeSuccess, q.write(&o)
 			}
 			return plugin.NextOrFailure(name, h.Next, ctx, w, r)
 		case miss:
@@ -112,7 +112,8 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 			q.logOnly(found.logged, state.QName())
 		}
 	}
-	return plugin.NextOrFailure(name, h.Next, ctx, &answerWriter{ResponseWriter: w, query: q}, r)
+	answers := &answerWriter{ResponseWriter: w, query: q}
+	return plugin.NextOrFailure(name, h.Next, origin.WithReplacer(ctx, answers), answers, r)
 }
 
 // filtered reports whether rules apply: to class IN, and to ANY, which includes IN.

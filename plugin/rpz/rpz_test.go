@@ -61,8 +61,14 @@ func open(t testing.TB, properties, rules string) *Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.Next = plugin.HandlerFunc(func(_ context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
-		return dns.RcodeSuccess, w.WriteMsg(answerOf(r))
+	h.Next = plugin.HandlerFunc(func(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
+		m := answerOf(r)
+		replaces := origin.Replaces(ctx, m)
+		err := w.WriteMsg(m)
+		if recorder, ok := ctx.Value(recorderKey{}).(*dnstest.Recorder); ok && replaces != (recorder.Msg != m) {
+			t.Errorf("%s: Replaces reports %v", r.Question[0].String(), replaces)
+		}
+		return dns.RcodeSuccess, err
 	})
 	h.lookup = func(_ context.Context, s request.Request, name string, qtype uint16) (*dns.Msg, error) {
 		if strings.HasPrefix(name, "broken.") {
@@ -120,6 +126,9 @@ func answerOf(r *dns.Msg) *dns.Msg {
 	return m
 }
 
+// recorderKey is the key of the writer of ask.
+type recorderKey struct{}
+
 // asked is how a question is asked.
 type asked struct {
 	ctx      context.Context
@@ -138,7 +147,7 @@ func ask(t testing.TB, h *Handler, qname, qtype string, a asked) *dns.Msg {
 		a.ctx = context.Background()
 	}
 	w := dnstest.NewRecorder(&test.ResponseWriter{TCP: a.tcp})
-	code, err := h.ServeDNS(a.ctx, w, m)
+	code, err := h.ServeDNS(context.WithValue(a.ctx, recorderKey{}, w), w, m)
 	if err != nil {
 		t.Fatal(err)
 	}

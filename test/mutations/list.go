@@ -83,6 +83,7 @@ var list = []mutation{
 	},
 	{
 		name: "left-addresses-forgotten", file: "ofpunt/placement/placement.go",
+		pkg: "./ofpunt/flows", tests: "^TestPlanned$",
 		find: `slices.Equal(g.Left, o.Left) && `, put: ``,
 		caught: "ofpunt/flows TestPlanned",
 	},
@@ -279,6 +280,11 @@ var list = []mutation{
 		find: ` || h.onNode(to)`, put: ` || h.onNode(to) && false`,
 		system: "^TestEgressOpens$",
 		caught: "plugin/egress TestOpens",
+	},
+	{
+		name: "egress-opens-replaced", file: "plugin/egress/open.go",
+		find: `if origin.Replaces(q.ctx, m) {`, put: `if false {`,
+		caught: "plugin/egress TestReplaced",
 	},
 	{
 		name: "egress-opens-by-tenant", file: "plugin/egress/egress.go",

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/internal/control/api"
+)
+
+// Plugins above egress change questions and answers. What opens is what the guest may have by the name that egress sees.
+func TestEgressBelowOtherPlugins(t *testing.T) {
+	t.Parallel()
+	n := newOutside(t)
+	zone := filepath.Join(t.TempDir(), "local.rpz")
+	rules := "$ORIGIN local.rpz.\n$TTL 60\n@ SOA ns hostmaster 1 3600 600 86400 60\n@ NS ns\n" +
+		"n2.example A 192.0.2.12\n" +
+		"32.3.2.0.192.rpz-ip A 192.0.2.13\n" +
+		"32.4.2.0.192.rpz-ip CNAME .\n" +
+		"32.5.2.0.192.rpz-ip CNAME rpz-passthru.\n" +
+		"32.6.2.0.192.rpz-ip CNAME rpz-tcp-only.\n"
+	if err := os.WriteFile(zone, []byte(rules), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	text := n.corefileText("", "policy ofpunt/switch red {\n allow *.example\n}")
+	text = strings.Replace(text, "    errors\n", "    errors\n    dns64 {\n        allow_ipv4\n    }\n    rewrite name n1.test n1.example\n    rewrite name n9.example n9.test\n    rpz {\n        zone local.rpz file "+zone+"\n    }\n", 1)
+	s := serve(t, n.Lab, corefile(n.Lab, text))
+	var all []string
+	for _, tt := range []struct {
+		what, name string
+		qtype      uint16
+		answer     string
+		opens      []string
+	}{
+		{"rewrite writes an allowed name", "n1.test.", dns.TypeA, "NOERROR 192.0.2.1", []string{"192.0.2.1 [n1.example.]"}},
+		{"rewrite writes another name", "n9.example.", dns.TypeA, "NOERROR 192.0.2.9", nil},
+		{"rpz answers", "n2.example.", dns.TypeA, "NOERROR 192.0.2.12", nil},
+		{"rpz replaces an address", "n3.example.", dns.TypeA, "NOERROR 192.0.2.13", nil},
+		{"rpz denies an address", "n4.example.", dns.TypeA, "NXDOMAIN", nil},
+		{"rpz lets an address pass", "n5.example.", dns.TypeA, "NOERROR 192.0.2.5", []string{"192.0.2.5 [n5.example.]"}},
+		{"rpz wants TCP", "n6.example.", dns.TypeA, "NOERROR", nil},
+		{"dns64 makes an address of an open one", "m7.example.", dns.TypeAAAA, "NOERROR 64:ff9b::3c00:7", []string{"60.0.0.7 [m7.example.]"}},
+	} {
+		r, err := exchange(within(t, wait), n.vm, resolver4, tt.name, tt.qtype)
+		if err != nil {
+			t.Fatalf("%s: %v", tt.what, err)
+		}
+		if got := inShort(r); got != tt.answer {
+			t.Errorf("%s: %s, want %s", tt.what, got, tt.answer)
+		}
+		var listed api.Egress
+		s.operator().ask(&listed, "egress", "list", "red-vm")
+		var opens []string
+		for _, o := range listed.Openings {
+			if text := fmt.Sprint(o.Address, " ", o.Names); !slices.Contains(all, text) {
+				opens = append(opens, text)
+			}
+		}
+		if !slices.Equal(opens, tt.opens) {
+			t.Errorf("%s: opens %q, want %q", tt.what, opens, tt.opens)
+		}
+		all = append(all, opens...)
+	}
+	s.endWell()
+}
+
+// A guest asks over UDP and TCP with one id, and then for more names than it may have addresses. Its neighbour opens addresses as before.
+func TestEgressHostile(t *testing.T) {
+	t.Parallel()
+	n := newOutside(t)
+	n.manyAddresses()
+	s := serve(t, n.Lab, n.corefileOf("", "max_addresses 100\n policy ofpunt/switch red {\n allow *.example\n}"))
+	exchanges := []func(context.Context, *dns.Msg, string) (*dns.Msg, time.Duration, error){n.vm.Exchange, n.vm.ExchangeTCP}
+	var all sync.WaitGroup
+	for round := range 10 {
+		for i, exchange := range exchanges {
+			all.Go(func() {
+				k := 2*round + i + 1
+				q := new(dns.Msg).SetQuestion(fmt.Sprintf("m%d.example.", k), dns.TypeA)
+				q.Id = uint16(round)
+				r, _, err := exchange(within(t, wait), q, net.JoinHostPort(resolver4, "53"))
+				if err != nil {
+					t.Error(err)
+				} else if got, want := inShort(r), "NOERROR "+manyAddress(k).String(); got != want {
+					t.Errorf("%s, want %s", got, want)
+				}
+			})
+		}
+	}
+	all.Wait()
+	s.reaches(20, "coredns_ofpunt_open_destinations")
+
+	var mu sync.Mutex
+	answers := map[string]int{}
+	for worker := range 8 {
+		all.Go(func() {
+			for k := 1000 + worker; k < 2000; k += 8 {
+				q := new(dns.Msg).SetQuestion(fmt.Sprintf("m%d.example.", k), dns.TypeA).SetEdns0(1232, false)
+				r, _, err := n.vm.Exchange(within(t, wait), q, net.JoinHostPort(resolver4, "53"))
+				if err != nil {
+					t.Error(err)
+					continue
+				}
+				answer := dns.RcodeToString[r.Rcode]
+				for _, option := range r.IsEdns0().Option {
+					answer += fmt.Sprint(" ", option.(*dns.EDNS0_EDE).InfoCode)
+				}
+				mu.Lock()
+				answers[answer]++
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	if want := map[string]int{"NOERROR": 80, "SERVFAIL 18": 920}; !maps.Equal(answers, want) {
+		t.Errorf("%v, want %v", answers, want)
+	}
+	if _, err := n.resolve(n.peer, "m3.example.", dns.TypeA); err != nil {
+		t.Error(err)
+	} else if !isOpen(t, n.peer, net.JoinHostPort(manyAddress(3).String(), "443")) {
+		t.Error("the neighbour does not reach what it has resolved")
+	}
+	s.reaches(101, "coredns_ofpunt_open_destinations")
+	s.endWell()
+}
