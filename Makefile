@@ -73,6 +73,7 @@ test-system:
 # What takes long and seldom breaks: the image, programs that others build, what deploy has, each line
 # of the benchmarks once, the soak for a moment, and guests that fill the machine.
 test-release: lab-deps $(UNDER_TEST)
+	./test/deps.sh java
 	@export $(TESTENV); failed=0; \
 	$(MAKE) --no-print-directory test-deploy || failed=1; \
 	$(GO) test $(TESTMODE) $(TESTFLAGS) $(RUN_ALL) ./test/bench || failed=1; \

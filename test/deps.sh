@@ -6,6 +6,7 @@
 #   deps.sh go        prints the path of a Go that can build this module
 #   deps.sh version   prints the version of Go that is fetched, and that makes releases
 #   deps.sh lab       installs OVN, Open vSwitch and the tools of the tests
+#   deps.sh java      installs a JVM, which runs in a guest
 #   deps.sh packages  installs what judges packages
 #   deps.sh publish   installs what publishes a release
 #   deps.sh machine   installs what an emulated machine is made of and runs by
@@ -91,11 +92,12 @@ case "${1-}" in
 go) find_go ;;
 version) echo "$GO_VERSION" ;;
 lab) lab_packages ;;
+java) install openjdk-17-jdk-headless ;;
 packages) install lintian ;;
 publish) install gh ;;
 machine) install debootstrap e2fsprogs qemu-system-x86 ;;
 *)
-	echo "usage: deps.sh go|version|lab|packages|publish|machine" >&2
+	echo "usage: deps.sh go|version|lab|java|packages|publish|machine" >&2
 	exit 2
 	;;
 esac

@@ -119,19 +119,24 @@ func libraries(t *testing.T, l *lab.Lab) []library {
 	}
 }
 
-// lookup resolves names in a guest with that resolv.conf. It returns a line for each, with the
-// addresses in order.
-func (lib library) lookup(t *testing.T, g *lab.Guest, resolv string, names ...string) []string {
+// withResolvConf returns the command that runs another one with this resolv.conf.
+func withResolvConf(t *testing.T, text string, argv ...string) []string {
 	t.Helper()
 	dir := t.TempDir()
-	for name, text := range map[string]string{"resolv.conf": resolv, "nsswitch.conf": "hosts: files dns\n"} {
+	for name, text := range map[string]string{"resolv.conf": text, "nsswitch.conf": "hosts: files dns\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	const script = `for f in resolv.conf nsswitch.conf; do mount --bind "$0/$f" /etc/$f; done; exec "$@"`
-	argv := slices.Concat([]string{"unshare", "--mount", "--propagation", "private", "sh", "-ec", script, dir}, lib.argv, names)
-	out, err := g.Exec(within(t, wait), argv...)
+	return append([]string{"unshare", "--mount", "--propagation", "private", "sh", "-ec", script, dir}, argv...)
+}
+
+// lookup resolves names in a guest with that resolv.conf. It returns a line for each, with the
+// addresses in order.
+func (lib library) lookup(t *testing.T, g *lab.Guest, resolv string, names ...string) []string {
+	t.Helper()
+	out, err := g.Exec(within(t, wait), withResolvConf(t, resolv, slices.Concat(lib.argv, names)...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,7 @@ func TestSuiteRunsAgain(t *testing.T) {
 			if (err == nil) != tt.passes {
 				t.Errorf("it ends with %v, want that it passes: %v\n%s", err, tt.passes, out)
 			}
-			const release = "TestImage|TestSoak|TestEgressSoak|TestDistribution|TestStockCoreDNS|TestNeighbourFloods|TestNeighbourAsksTheDead|TestReloadBesideFlood|TestReloadByFileUnderLoad|TestAlerts"
+			const release = "TestImage|TestSoak|TestEgressSoak|TestDistribution|TestStockCoreDNS|TestEgressJVM|TestNeighbourFloods|TestNeighbourAsksTheDead|TestReloadBesideFlood|TestReloadByFileUnderLoad|TestAlerts"
 			want := "test -skip ^(" + release + "|TestUpgradeToNextRelease|TestNetworkFunction)$ -race ./test\n"
 			if tt.want != "" {
 				want += "test -race" + tt.want + " ./test\n"
