@@ -42,6 +42,7 @@ func (b *bench) egress() {
 			b.with(p, func(proc *lab.Process) { n.answers(p, proc) })
 		}
 	}
+	n.restarts()
 	n.manyOpenings()
 	// The last, since the switch has many datapath flows after a flood.
 	b.with(n.peers()[1], func(*lab.Process) { n.firstPackets() })
