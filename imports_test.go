@@ -65,7 +65,6 @@ internal/policy: internal/opening # it knows names and addresses: no guest, no m
 internal/precheck: internal/corefile internal/plugincfg/traits ofpunt/config plugin/private caddy coredns coredns-log
 internal/process: coredns-log
 internal/puntctl: internal/control/api internal/control/remedy internal/escape internal/opening internal/shell cobra uniseg # it knows what a process shows, not how the process makes it
-internal/puntctl/man: internal/puntctl cobra
 internal/refcount:
 internal/shell: internal/escape
 internal/spacesaving:

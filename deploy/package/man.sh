@@ -41,7 +41,7 @@ done
 own=$(mktemp -d)
 trap 'rm -rf "$own"' EXIT
 trap 'exit 1' HUP INT TERM
-$GO run ./internal/puntctl/man "$version" "$own"
+$GO -C deploy run ./man "$version" "$own"
 gzip --no-name --best "$own"/*.1
 install -D -m 644 --target-directory "$out/man/man1" "$own"/*.1.gz
 install -D -m 644 "$own/puntctl.bash" "$out/bash-completion/completions/puntctl"
