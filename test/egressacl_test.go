@@ -46,7 +46,7 @@ func TestEgressACL(t *testing.T) {
 			if mode.name != "OVN" {
 				s := serve(t, n.Lab, pipelineCorefile(mode.properties, mode.fall, mode.behind))
 				defer s.endWell()
-				n.Node.AppCtl("ovs-vswitchd", "revalidator/wait")
+				n.Node.Revalidate()
 			}
 			for _, g := range guests {
 				t.Run(g.name, func(t *testing.T) {

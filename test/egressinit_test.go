@@ -70,15 +70,8 @@ func newClosedNet(t *testing.T) *closedNet {
 func (n *closedNet) sh(commands string) (string, error) {
 	n.t.Helper()
 	out, err := n.Node.Exec(within(n.t, wait), "env", "OVN_NB_DB="+n.NB, "sh", "-euc", commands)
-	n.settle()
+	n.Settle()
 	return out, err
-}
-
-// settle waits until the switch follows Northbound, and has no cached flow from before.
-func (n *closedNet) settle() {
-	n.t.Helper()
-	n.Sync()
-	n.Node.AppCtl("ovs-vswitchd", "revalidator/wait")
 }
 
 // init returns the output of puntctl egress init, and a function that runs the command in a comment of it.
@@ -203,10 +196,10 @@ func (n *closedNet) mark(t *testing.T, bit int, match string) (end func()) {
 	table := n.Node.Stage("ls_in_pre_acl")
 	match = fmt.Sprintf("table=%d,%s,pkt_mark=0/%#x,%s", table, (&routed{Lab: n.Lab, t: t}).portMatch("vm"), 1<<bit, match)
 	n.Node.OFCTL("add-flow", lab.Bridge, fmt.Sprintf("priority=65000,%s,actions=load:1->NXM_NX_PKT_MARK[%d],resubmit(,%d)", match, bit, table))
-	n.settle()
+	n.Settle()
 	return func() {
 		n.Node.OFCTL("--strict", "del-flows", lab.Bridge, "priority=65000,"+match)
-		n.settle()
+		n.Settle()
 	}
 }
 

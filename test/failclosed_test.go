@@ -24,7 +24,7 @@ func (n *routed) unleased() {
 		flows := n.dumpOurs("table=200")
 		return errorUnless(!slices.ContainsFunc(flows, func(f string) bool { return strings.Contains(f, "priority=10") }), "%q", flows)
 	})
-	revalidated(n.Node)
+	n.Node.Revalidate()
 }
 
 // A guest that fails closed gets no answer of another server behind a resolver address while puntdns is dead, or is

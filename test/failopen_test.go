@@ -63,10 +63,6 @@ func (n *routed) untilAnswer(t *testing.T, want string) {
 	}
 }
 
-// revalidate waits until the switch goes by the flows that it has: for a moment it
-// goes by those that it had when it last saw a packet of the kind.
-func revalidate(n *lab.Node) { n.AppCtl("ovs-vswitchd", "revalidator/wait") }
-
 // A process that is stopped takes no query away for longer than its lease, and
 // has it all back when it goes on.
 func TestFailOpenStopped(t *testing.T) {
@@ -83,7 +79,7 @@ func TestFailOpenStopped(t *testing.T) {
 					t.Fatal(err)
 				}
 				n.untilAnswer(t, fromOVN)
-				revalidate(n.Node)
+				n.Node.Revalidate()
 				expect(t, n.vm, fromOVN, "+noedns", "@"+resolver4, "db.internal")
 				expect(t, n.vm, fromOVN, "+noedns", "@"+resolver6, "db.internal")
 				expect(t, n.vm, fromServer, "@10.0.0.12", "www.example.org")
@@ -92,7 +88,7 @@ func TestFailOpenStopped(t *testing.T) {
 					t.Fatal(err)
 				}
 				n.untilAnswer(t, fromPuntdns)
-				revalidate(n.Node)
+				n.Node.Revalidate()
 				expect(t, n.vm, fromPuntdns, "+noedns", "@"+resolver6, "db.internal")
 				expect(t, n.vm, fromServer, "@10.0.0.12", "www.example.org")
 				// Each change of state is told, and no more than that.
@@ -150,7 +146,7 @@ func TestFailOpenBridge(t *testing.T) {
 			}
 			n.able()
 			n.untilAnswer(t, fromPuntdns)
-			revalidate(n.Node)
+			n.Node.Revalidate()
 			expect(t, n.vm, fromPuntdns, "@"+resolver6, "db.internal")
 			expect(t, n.far, "NOERROR 30 10.0.1.9", "@"+resolver4, "db.internal")
 			n.sameFlows(ours)
@@ -183,7 +179,7 @@ func TestFailOpenBridgeReplaced(t *testing.T) {
 		n.able()
 		n.untilAnswer(t, fromPuntdns)
 		n.sameFlows(ours)
-		revalidate(n.Node)
+		n.Node.Revalidate()
 		expect(t, n.vm, fromPuntdns, "@"+resolver6, "db.internal")
 		expect(t, n.far, "NOERROR 30 10.0.1.9", "@"+resolver4, "db.internal")
 		s.alive()

@@ -463,7 +463,7 @@ func (n *wireNet) count(t *testing.T) (c switchCount) {
 		drops[cookie] = true
 	}
 	// The switch adds up what cached flows have seen from time to time.
-	n.Node.AppCtl("ovs-vswitchd", "revalidator/wait")
+	n.Node.Revalidate()
 	for _, m := range wirePackets.FindAllStringSubmatch(n.Node.OFCTL("dump-flows", lab.Bridge), -1) {
 		cookie, err := strconv.ParseUint(m[1], 16, 64)
 		if err != nil {

@@ -169,7 +169,7 @@ func TestGrace(t *testing.T) {
 		s.stays(503)
 		s.log(logGraceEnds, "not bound in time")
 		s.toldTimes(t, 1, logGraceEnds, "not bound in time")
-		revalidated(n.Node)
+		n.Node.Revalidate()
 		// Nothing is punted any more. OVN's own DNS is ovn-controller, and gone too.
 		before := s.metric("coredns_ofpunt_packet_ins_total")
 		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)

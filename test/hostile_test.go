@@ -132,7 +132,7 @@ func TestHostileSource(t *testing.T) {
 	for _, mode := range modes {
 		t.Run(mode.name, func(t *testing.T) {
 			s := serve(t, n.Lab, pipelineCorefile(mode.properties, mode.fall, mode.behind))
-			revalidate(n.Node)
+			n.Node.Revalidate()
 			t.Run("with port security", func(t *testing.T) {
 				raw := n.vm.Raw()
 				defer raw.Close()
@@ -298,7 +298,7 @@ func TestHostileAddresses(t *testing.T) {
 	for _, mode := range modes {
 		t.Run(mode.name, func(t *testing.T) {
 			s := serve(t, n.Lab, pipelineCorefile(mode.properties, mode.fall, mode.behind))
-			revalidate(n.Node)
+			n.Node.Revalidate()
 			// Before mallory, so that they see all that it does.
 			witnesses := watch(t, n.vm, n.peer, n.far)
 			me := watch(t, mallory)[0]

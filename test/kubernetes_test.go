@@ -137,7 +137,7 @@ func TestOVNKubernetes(t *testing.T) {
 
 	upstream := "PUNTDNS_UPSTREAM_SERVICE_HOST=" + upstreamDNS
 	first := inPod(t, l, own.Host, "ovn-kubernetes", "first", 0, upstream)
-	revalidated(l.Node)
+	l.Node.Revalidate()
 	for _, g := range []*lab.Guest{web, allowed} {
 		for _, how := range []string{"+notcp", "+tcp"} {
 			expect(t, g, "NOERROR 30 10.244.0.77", "@"+clusterDNS, "db.shop.internal", how)
@@ -175,7 +175,7 @@ func TestOVNKubernetes(t *testing.T) {
 	if err := second.Stop(); err != nil {
 		t.Error(err)
 	}
-	revalidated(l.Node)
+	l.Node.Revalidate()
 	before := server.Count(apiName)
 	if got := web.Dig("@"+clusterDNS, apiName).String(); got != "NOERROR 10.96.0.1" || server.Count(apiName) == before {
 		t.Errorf("without puntdns: %s, cluster DNS was asked %d times", got, server.Count(apiName)-before)
@@ -211,7 +211,7 @@ func TestKubeOVN(t *testing.T) {
 
 	host, port, _ := strings.Cut(strings.TrimPrefix(l.SBTCP, "tcp:"), ":")
 	inPod(t, l, l.Node.Host, "kube-ovn", "puntdns", 65534, "PUNTDNS_UPSTREAM_SERVICE_HOST=127.0.0.53", "OVN_SB_SERVICE_HOST="+host, "OVN_SB_SERVICE_PORT="+port)
-	revalidated(l.Node)
+	l.Node.Revalidate()
 	for i, v := range vpcs {
 		for _, how := range []string{"+notcp", "+tcp"} {
 			expect(t, pods[i], "NOERROR 30 "+v.db, "@"+clusterDNS, "db.internal", how)

@@ -59,7 +59,7 @@ func TestLimits(t *testing.T) {
 	s := start(t, n.l, text("rate 1 40", byLimit("ofpunt/port", n.vm.Port, "rate 1 70"), byLimit(projectLabel, project, "rate 1 60")))
 	s.ready(200)
 	metersAre(t, n.l, "one of its own, and one of all", "1 70", "1 40")
-	revalidate(n.l.Node)
+	n.l.Node.Revalidate()
 	// As much at once, and one more for each second that it takes.
 	for g, at := range map[*lab.Guest]int{n.vm: 70, other: 40} {
 		if got := burst(t, g, 100); got < at-20 || got > at+10 {
@@ -97,7 +97,7 @@ func TestLimits(t *testing.T) {
 			own(n.vm.Port, step.ofVM)
 			own(other.Port, step.ofOther)
 			metersAre(t, n.l, step.name, step.meters...) // the databases have been read by then
-			revalidate(n.l.Node)
+			n.l.Node.Revalidate()
 			if got, want := n.inChain(s, 40, n.vm, other), []int{step.vm, step.other}; !slices.Equal(got, want) {
 				t.Errorf("%s: %d of 40 queries each are in the chain, want %d", step.name, got, want)
 			}

@@ -189,7 +189,7 @@ func (s *server) ready(status int) {
 	}
 	if status == 200 {
 		// What the switch has cached of the guests' way before may serve for a moment.
-		revalidated(s.node)
+		s.node.Revalidate()
 	}
 }
 

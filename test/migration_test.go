@@ -150,7 +150,7 @@ func testLiveMigration(t *testing.T, l *lab.Lab, spec lab.Guest, servers []*serv
 			}
 			return nil
 		})
-		revalidated(l.Nodes[i])
+		l.Nodes[i].Revalidate()
 	}
 	served(0)
 	answeredBefore := servers[0].punted("answered", "chain") + servers[1].punted("answered", "chain")
@@ -164,7 +164,7 @@ func testLiveMigration(t *testing.T, l *lab.Lab, spec lab.Guest, servers []*serv
 	if strategy != "" {
 		// OVN drops what the guest sends there, and so nothing of it is punted.
 		l.Sync()
-		revalidated(l.Nodes[1])
+		l.Nodes[1].Revalidate()
 		before := servers[1].metric("coredns_ofpunt_packet_ins_total")
 		for _, resolver := range resolvers {
 			ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)

@@ -280,10 +280,6 @@ func private(flow string) bool {
 	return strings.Contains(flow, "table=200,") || strings.Contains(flow, "table=201,") || strings.Contains(flow, "table=202,")
 }
 
-// revalidated waits until the switch does what its flow tables say: what it has
-// cached of them lags behind, the more so on a busy machine.
-func revalidated(n *lab.Node) { n.AppCtl("ovs-vswitchd", "revalidator/wait") }
-
 // agent is another controller of the bridge. It counts what is handed to it.
 type agent struct {
 	*openflow.Conn
@@ -432,7 +428,7 @@ func TestNeutronControllers(t *testing.T) {
 				}
 				return nil
 			})
-			revalidated(n.Node)
+			n.Node.Revalidate()
 			count := func(labels ...string) float64 {
 				return s.metric("coredns_ofpunt_packet_ins_total", append(labels, "bridge", lab.Bridge)...)
 			}
@@ -554,7 +550,7 @@ func TestNeutronCleanUp(t *testing.T) {
 							return err
 						})
 					}
-					revalidated(n.Node)
+					n.Node.Revalidate()
 					askWho(t, n.red, resolver4)
 					askWho(t, n.blue, resolver6)
 					n.Eventually("the flows are as before", func() error {
@@ -671,7 +667,7 @@ func TestNeutronOSKen(t *testing.T) {
 				return nil
 			})
 
-			revalidated(n.Node)
+			n.Node.Revalidate()
 
 			const each = 30
 			s.idle()
@@ -737,7 +733,7 @@ func TestNeutronPortNumber(t *testing.T) {
 	}
 	// punted is how many queries have come from that number.
 	punted := func() (n int) {
-		revalidated(l.Node) // it adds up what cached flows have seen
+		l.Node.Revalidate() // it adds up what cached flows have seen
 		flows := l.Node.OFCTL("dump-flows", lab.Bridge, fmt.Sprintf("udp,in_port=%d,%s", number, ourCookie))
 		for _, m := range entryPackets.FindAllStringSubmatch(flows, -1) {
 			packets, err := strconv.Atoi(m[2])
@@ -841,7 +837,7 @@ func TestNeutronOptions(t *testing.T) {
 `
 		}
 		s := serve(t, n.Lab, text)
-		revalidated(n.Node)
+		n.Node.Revalidate()
 		return s
 	}
 

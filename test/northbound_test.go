@@ -296,7 +296,7 @@ func TestNorthboundContainer(t *testing.T) {
 	for _, placement := range []string{"neutron", "table 0 102"} {
 		t.Run(placement, func(t *testing.T) {
 			s := serve(t, n.Lab, estateCorefile(placement, "northbound $NB", "}"))
-			revalidated(n.Node)
+			n.Node.Revalidate()
 			count := func(result, reason string) float64 {
 				return s.metric("coredns_ofpunt_packet_ins_total", "bridge", lab.Bridge, "result", result, "reason", reason)
 			}
@@ -394,7 +394,7 @@ func TestNorthboundContainer(t *testing.T) {
 		// A trunk, as that of the VM: the bridge passes the tag.
 		n.Node.VSCTL("clear", "Port", red.NodePort, "tag")
 		far := n.guest("far", "", "", 0x12)
-		revalidated(n.Node)
+		n.Node.Revalidate()
 		raw, there := red.Raw(), far.Raw()
 		defer raw.Close()
 		defer there.Close()

@@ -190,7 +190,7 @@ func TestOVNDNS(t *testing.T) {
 				defer s.endWell()
 				// What was asked of OVN a moment ago is cached in the switch, and
 				// asked of it again until the cache has been looked through.
-				n.Node.AppCtl("ovs-vswitchd", "revalidator/wait")
+				n.Node.Revalidate()
 			}
 			for _, q := range ovnQuestions {
 				want, to := q.ovn, "10.0.0.53:53"

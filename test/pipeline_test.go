@@ -218,7 +218,7 @@ var entryPackets = regexp.MustCompile(`(?m) table=(\d+), n_packets=(\d+),`)
 func (n *routed) count(s *server) (c puntCount) {
 	n.t.Helper()
 	// The switch adds up what cached flows have seen from time to time.
-	n.Node.AppCtl("ovs-vswitchd", "revalidator/wait")
+	n.Node.Revalidate()
 	for _, m := range entryPackets.FindAllStringSubmatch(n.Node.OFCTL("dump-flows", lab.Bridge, ourCookie), -1) {
 		if !isPrivate(m[1]) {
 			packets, err := strconv.Atoi(m[2])
@@ -268,7 +268,7 @@ func testACLs(t *testing.T, n *routed, s *server, also func(*testing.T), resolve
 	} {
 		t.Run("ACL "+tc.name, func(t *testing.T) {
 			n.NBCTL(append(tc.options, "acl-add", "red", "from-lport", "2000", `inport == "red-vm" && udp.dst == 53`, tc.verdict)...)
-			n.Sync()
+			n.Settle()
 			n.punts(t, s, 0, func() {
 				for _, r := range resolvers {
 					if got := n.vm.DigProgram("+time=1", "@"+r, "db.internal"); got.Err == nil || !strings.Contains(got.Out, tc.says) {
@@ -277,7 +277,7 @@ func testACLs(t *testing.T, n *routed, s *server, also func(*testing.T), resolve
 				}
 			})
 			n.NBCTL("acl-del", "red", "from-lport", "2000", `inport == "red-vm" && udp.dst == 53`)
-			n.Sync()
+			n.Settle()
 			n.punts(t, s, len(resolvers), func() {
 				for _, r := range resolvers {
 					expect(t, n.vm, fromPuntdns, "@"+r, "db.internal")
@@ -293,7 +293,7 @@ func testACLs(t *testing.T, n *routed, s *server, also func(*testing.T), resolve
 		// Nobody may begin to talk to vm, but who is asked may answer.
 		deny := []string{"red", "to-lport", "2000", `outport == "red-vm" && ip`}
 		n.NBCTL(append(append([]string{"acl-add"}, deny...), "drop")...)
-		n.Sync()
+		n.Settle()
 		// Other ports, as conntrack knows those.
 		in, out = datagrams(t, n.vm, "10.0.0.11:9002"), datagrams(t, n.peer, "10.0.0.12:7002")
 		datagrams(t, n.peer, "10.0.0.12:7003").send(t, "unasked", "10.0.0.11:9002")
@@ -308,7 +308,7 @@ func testACLs(t *testing.T, n *routed, s *server, also func(*testing.T), resolve
 		})
 		also(t)
 		n.NBCTL(append([]string{"acl-del"}, deny...)...)
-		n.Sync()
+		n.Settle()
 	})
 }
 
@@ -638,7 +638,7 @@ func TestPipelineRestarts(t *testing.T) {
 			n.able()
 			n.untilAnswer(t, fromPuntdns)
 			n.Sync()
-			revalidate(n.Node)
+			n.Node.Revalidate()
 			expect(t, n.vm, fromPuntdns, "+noedns", "@"+resolver4, "db.internal")
 			expect(t, n.vm, fromPuntdns, "+noedns", "@"+resolver6, "db.internal")
 			n.sameFlows(ours)

@@ -51,7 +51,7 @@ func TestPlainOtherServer(t *testing.T) {
 			knows(t, vm, resolver6)
 			others := func(when string) {
 				t.Helper()
-				revalidated(l.Node)
+				l.Node.Revalidate()
 				for _, args := range [][]string{{}, {"+tcp"}, {"+tcp"}, {}} {
 					expect(t, vm, "NOERROR 192.0.2.9", append(args, "db.internal", "@"+at)...)
 				}

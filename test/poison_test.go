@@ -167,7 +167,7 @@ func TestPoisonResponses(t *testing.T) {
 				_ = w.WriteMsg(m)
 			}))
 			s := serve(t, n.Lab, pipelineCorefile(mode.properties, "fallthrough", "cache 30\n    forward . "+up.Addr))
-			revalidate(n.Node)
+			n.Node.Revalidate()
 			w := watch(t, mallory)[0]
 			for i := range 5 {
 				name := fmt.Sprintf("n%d.example.", i)

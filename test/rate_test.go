@@ -84,7 +84,7 @@ func TestRate(t *testing.T) {
 	// 40 at once, and one more for each second that it takes.
 	limited := func(t *testing.T, most int) {
 		t.Helper()
-		revalidate(n.l.Node)
+		n.l.Node.Revalidate()
 		if got := burst(t, n.vm, 90); got < 20 || got > most {
 			t.Errorf("%d of 90 queries answered, want from 20 to %d\n%s", got, most, n.l.Node.OFCTL("dump-meters", lab.Bridge))
 		}
@@ -164,7 +164,7 @@ func TestRate(t *testing.T) {
 	t.Run("no rate", func(t *testing.T) {
 		reload(t, "lease $LEASE\n rate off")
 		meters(0)
-		revalidate(n.l.Node)
+		n.l.Node.Revalidate()
 		before := overflows(t, n.l.Node)
 		got := burst(t, n.vm, 90)
 		if dropped := overflows(t, n.l.Node) - before; got+dropped < 90 {
@@ -266,7 +266,7 @@ func TestRateDefault(t *testing.T) {
 	}
 	are(t, "1024 64", "1024 64")
 	t.Run("a guest that asks more", func(t *testing.T) {
-		revalidate(n.l.Node)
+		n.l.Node.Revalidate()
 		began := time.Now()
 		got := burst(t, n.vm, 2000)
 		took := time.Since(began) - silence
@@ -306,7 +306,7 @@ func TestRateDefault(t *testing.T) {
 		are(t, "10000 256", "600 70")
 		n.l.NBCTL("--wait=sb", "clear", "Logical_Switch", "red", "copp")
 		are(t, "10000 256", "10000 256")
-		revalidate(n.l.Node)
+		n.l.Node.Revalidate()
 		before := overflows(t, n.l.Node)
 		got := burst(t, n.vm, 200)
 		if dropped := overflows(t, n.l.Node) - before; got+dropped < 200 {

@@ -104,7 +104,7 @@ func TestSwitchRestored(t *testing.T) {
 					}
 					answers(ofSurvivor)
 					inPlace()
-					revalidate(n.l.Node)
+					n.l.Node.Revalidate()
 					if got := burst(t, n.vm, 90); got < 20 || got > 50 {
 						t.Errorf("%d of 90 queries answered, want from 20 to 50, by the rate", got)
 					}

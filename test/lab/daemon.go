@@ -234,6 +234,13 @@ func (n *Node) Revive(name string) {
 	act(n.l.t, n.daemons, name, (*daemon).start)
 }
 
+// Revalidate waits until ovs-vswitchd has compared its cached flows with its tables. Until then a packet may meet a flow that
+// is gone, and the counters of flows lag behind.
+func (n *Node) Revalidate() {
+	n.l.t.Helper()
+	n.AppCtl("ovs-vswitchd", "revalidator/wait")
+}
+
 // Daemon returns the process of a daemon of the node, to stop and continue it
 // by signals.
 func (n *Node) Daemon(name string) *Process {

@@ -32,6 +32,15 @@ func (l *Lab) Sync() {
 	l.NBCTL("--wait=hv", "sync")
 }
 
+// Settle is [Lab.Sync], and [Node.Revalidate] on every node.
+func (l *Lab) Settle() {
+	l.t.Helper()
+	l.Sync()
+	for _, n := range l.Nodes {
+		n.Revalidate()
+	}
+}
+
 // AddSwitch creates a logical switch; settings are columns as ovn-nbctl set
 // takes them.
 func (l *Lab) AddSwitch(name string, settings ...string) {
