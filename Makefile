@@ -71,10 +71,10 @@ test-system:
 	@$(TESTENV) $(SYSTEM_TESTS) $(GO) $(TESTMODE) $(TESTFLAGS) $(RUN_ALL)
 
 # What takes long and seldom breaks: the image, programs that others build, what deploy has, each line
-# of the benchmarks once, the soak for a moment, and guests that fill the machine.
+# of the benchmarks once, the soak for a moment, a JVM, and guests that fill the machine.
 test-release: lab-deps $(UNDER_TEST)
-	./test/deps.sh java
 	@export $(TESTENV); failed=0; \
+	./test/deps.sh java || failed=1; \
 	$(MAKE) --no-print-directory test-deploy || failed=1; \
 	$(GO) test $(TESTMODE) $(TESTFLAGS) $(RUN_ALL) ./test/bench || failed=1; \
 	$(SYSTEM_TESTS) release $(GO) $(TESTMODE) $(TESTFLAGS) $(RUN_ALL) || failed=1; \

@@ -49,11 +49,10 @@ func lease(t *testing.T, l *lab.Lab, g *lab.Guest, family string) (values map[st
 		lab.Lack(t, "isc-dhcp-client is not here: %v", err)
 	}
 	// By its own path AppArmor would keep the client from this folder.
-	program := l.WriteFile("dhclient"+family, string(binary))
+	program, script := filepath.Join(l.Dir, "dhclient"+family), filepath.Join(l.Dir, g.Name+"-script"+family)
 	file := filepath.Join(l.Dir, g.Name+"-lease"+family)
-	script := l.WriteFile(g.Name+"-script"+family, strings.ReplaceAll(dhclientScript, "FILE", file))
-	for _, path := range []string{program, script} {
-		if err := os.Chmod(path, 0o755); err != nil {
+	for path, content := range map[string]string{program: string(binary), script: strings.ReplaceAll(dhclientScript, "FILE", file)} {
+		if err := lab.WriteProgram(path, content); err != nil {
 			t.Fatal(err)
 		}
 	}

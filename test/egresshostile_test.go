@@ -20,7 +20,7 @@ import (
 	"github.com/puntdns/puntdns/internal/control/api"
 )
 
-// Plugins above egress change questions and answers. What opens is what the guest may have by the name that egress sees.
+// Plugins above egress change questions and answers. egress judges the name that it gets, and the answer that it gives to rpz.
 func TestEgressBelowOtherPlugins(t *testing.T) {
 	t.Parallel()
 	n := newOutside(t)
@@ -35,7 +35,7 @@ func TestEgressBelowOtherPlugins(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := n.corefileText("", "policy ofpunt/switch red {\n allow *.example\n}")
-	text = strings.Replace(text, "    errors\n", "    errors\n    dns64 {\n        allow_ipv4\n    }\n    rewrite name n1.test n1.example\n    rewrite name n9.example n9.test\n    rpz {\n        zone local.rpz file "+zone+"\n    }\n", 1)
+	text = strings.Replace(text, "    errors\n", "    errors\n    dns64 {\n        allow_ipv4\n    }\n    rewrite name n1.test n1.example\n    rewrite name n9.example n9.test\n    rewrite cname exact n21.test. n22.test.\n    rpz {\n        zone local.rpz file "+zone+"\n    }\n", 1)
 	s := serve(t, n.Lab, corefile(n.Lab, text))
 	var all []string
 	for _, tt := range []struct {
@@ -51,6 +51,7 @@ func TestEgressBelowOtherPlugins(t *testing.T) {
 		{"rpz denies an address", "n4.example.", dns.TypeA, "NXDOMAIN", nil},
 		{"rpz lets an address pass", "n5.example.", dns.TypeA, "NOERROR 192.0.2.5", []string{"192.0.2.5 [n5.example.]"}},
 		{"rpz wants TCP", "n6.example.", dns.TypeA, "NOERROR", nil},
+		{"rewrite gives an alias another target", "a21.example.", dns.TypeA, "NOERROR n22.test. 192.0.2.22", []string{"192.0.2.21 [a21.example.]"}},
 		{"dns64 makes an address of an open one", "m7.example.", dns.TypeAAAA, "NOERROR 64:ff9b::3c00:7", []string{"60.0.0.7 [m7.example.]"}},
 	} {
 		r, err := exchange(within(t, wait), n.vm, resolver4, tt.name, tt.qtype)
@@ -73,6 +74,7 @@ func TestEgressBelowOtherPlugins(t *testing.T) {
 		}
 		all = append(all, opens...)
 	}
+	s.reaches(5, "coredns_rpz_matches_total") // of n2 to n6, once
 	s.endWell()
 }
 
@@ -107,15 +109,12 @@ func TestEgressHostile(t *testing.T) {
 	for worker := range 8 {
 		all.Go(func() {
 			for k := 1000 + worker; k < 2000; k += 8 {
-				q := new(dns.Msg).SetQuestion(fmt.Sprintf("m%d.example.", k), dns.TypeA).SetEdns0(1232, false)
-				r, _, err := n.vm.Exchange(within(t, wait), q, net.JoinHostPort(resolver4, "53"))
+				answer, err := n.answer(fmt.Sprintf("m%d.example.", k))
+				for err == nil && answer == "SERVFAIL 14" { // a busy machine has not confirmed within a second
+					answer, err = n.answer(fmt.Sprintf("m%d.example.", k))
+				}
 				if err != nil {
 					t.Error(err)
-					continue
-				}
-				answer := dns.RcodeToString[r.Rcode]
-				for _, option := range r.IsEdns0().Option {
-					answer += fmt.Sprint(" ", option.(*dns.EDNS0_EDE).InfoCode)
 				}
 				mu.Lock()
 				answers[answer]++
@@ -129,9 +128,31 @@ func TestEgressHostile(t *testing.T) {
 	}
 	if _, err := n.resolve(n.peer, "m3.example.", dns.TypeA); err != nil {
 		t.Error(err)
-	} else if !isOpen(t, n.peer, net.JoinHostPort(manyAddress(3).String(), "443")) {
-		t.Error("the neighbour does not reach what it has resolved")
+	} else if c, _, err := connect(within(t, wait), n.peer, net.JoinHostPort(manyAddress(3).String(), "443")); err != nil {
+		t.Errorf("the neighbour does not reach what it has resolved: %v", err)
+	} else {
+		c.Close()
 	}
 	s.reaches(101, "coredns_ofpunt_open_destinations")
 	s.endWell()
+}
+
+// answer asks with EDNS, and returns the rcode and the Extended DNS Error.
+func (n *outsideNet) answer(name string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
+	defer cancel()
+	q := new(dns.Msg).SetQuestion(name, dns.TypeA).SetEdns0(1232, false)
+	r, _, err := n.vm.Exchange(ctx, q, net.JoinHostPort(resolver4, "53"))
+	if err != nil {
+		return "", err
+	}
+	text := dns.RcodeToString[r.Rcode]
+	if o := r.IsEdns0(); o != nil {
+		for _, option := range o.Option {
+			if e, ok := option.(*dns.EDNS0_EDE); ok {
+				text += fmt.Sprint(" ", e.InfoCode)
+			}
+		}
+	}
+	return text, nil
 }

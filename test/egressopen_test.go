@@ -102,7 +102,8 @@ func (n *outsideNet) manyAddresses() {
 	n.Sync()
 }
 
-// answerOutside answers nK.example with the address K, and mK.example with one of manyOutside, for a second.
+// answerOutside answers nK.example and nK.test with the address K, aK.example with the alias nK.test, and mK.example with one of
+// manyOutside, for a second.
 func answerOutside(w dns.ResponseWriter, r *dns.Msg) {
 	m := new(dns.Msg).SetReply(r)
 	q := r.Question[0]
@@ -116,6 +117,10 @@ func answerOutside(w dns.ResponseWriter, r *dns.Msg) {
 			m.Answer = []dns.RR{&dns.A{Hdr: header, A: net.IPv4(192, 0, 2, byte(k))}}
 		case set == 'n' && q.Qtype == dns.TypeAAAA:
 			m.Answer = []dns.RR{&dns.AAAA{Hdr: header, AAAA: net.ParseIP(fmt.Sprintf("2001:db8::%x", k))}}
+		case set == 'a' && q.Qtype == dns.TypeA:
+			alias := header
+			alias.Rrtype, header.Name = dns.TypeCNAME, fmt.Sprintf("n%d.test.", k)
+			m.Answer = []dns.RR{&dns.CNAME{Hdr: alias, Target: header.Name}, &dns.A{Hdr: header, A: net.IPv4(192, 0, 2, byte(k))}}
 		case set == 'm' && q.Qtype == dns.TypeA:
 			m.Answer = []dns.RR{&dns.A{Hdr: header, A: manyAddress(k)}}
 		}

@@ -119,7 +119,7 @@ func libraries(t *testing.T, l *lab.Lab) []library {
 	}
 }
 
-// withResolvConf returns the command that runs another one with this resolv.conf.
+// withResolvConf wraps a command, which finds text in /etc/resolv.conf.
 func withResolvConf(t *testing.T, text string, argv ...string) []string {
 	t.Helper()
 	dir := t.TempDir()

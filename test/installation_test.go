@@ -68,8 +68,8 @@ func install(t *testing.T, l *lab.Lab) *installation {
 	if err := in.holder.WaitLog(within(t, wait), "mounted"); err != nil {
 		t.Fatalf("%v\n%s", err, in.holder.Log())
 	}
-	in.program = l.WriteFile("run-puntdns.sh", "#!/bin/sh\nexec "+strings.Join(in.enter("puntdns"), " ")+" \"$@\"\n")
-	if err := os.Chmod(in.program, 0o755); err != nil {
+	in.program = filepath.Join(l.Dir, "run-puntdns.sh")
+	if err := lab.WriteProgram(in.program, "#!/bin/sh\nexec "+strings.Join(in.enter("puntdns"), " ")+" \"$@\"\n"); err != nil {
 		t.Fatal(err)
 	}
 	return in

@@ -42,7 +42,7 @@ func inPod(t *testing.T, l *lab.Lab, h *lab.Host, overlay, name string, user int
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(binary, program, 0o755); err != nil {
+		if err := lab.WriteProgram(binary, string(program)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -115,8 +115,7 @@ func installed(t *testing.T, l *lab.Lab, name string) string {
 	if err != nil {
 		lab.Lack(t, "%s is not installed: %v", name, err)
 	}
-	l.WriteFile("bin."+name, string(binary))
-	if err := os.Chmod(path, 0o755); err != nil {
+	if err := lab.WriteProgram(path, string(binary)); err != nil {
 		t.Fatal(err)
 	}
 	return path

@@ -13,10 +13,13 @@ import (
 // plugin behind.
 func ReplaceAnswer(w dns.ResponseWriter, m *dns.Msg) error { return w.WriteMsg(m) }
 
-// Replacer is a dns.ResponseWriter that may write another answer than it gets.
+// Replacer is implemented by response writers that may replace an answer, such as rpz's for an address.
 type Replacer interface {
-	// Replaces reports whether WriteMsg(m) would write another answer.
-	Replaces(m *dns.Msg) bool
+	// Query returns the query that the plugin passes on.
+	Query() *dns.Msg
+	// Judge decides and counts as WriteMsg does, and reports whether WriteMsg will replace m. The caller then writes m, or a
+	// failure.
+	Judge(m *dns.Msg) (replaced bool)
 }
 
 type replacerKey struct{}
@@ -26,8 +29,9 @@ func WithReplacer(ctx context.Context, r Replacer) context.Context {
 	return context.WithValue(ctx, replacerKey{}, r)
 }
 
-// Replaces reports whether a plugin above would replace the answer m. A plugin must write the same m then, or no answer.
-func Replaces(ctx context.Context, m *dns.Msg) bool {
+// JudgeAnswer has the Replacer of the query, if there is one, judge the answer m. A lookup has the context of the query that it is
+// for, but is another query.
+func JudgeAnswer(ctx context.Context, query, m *dns.Msg) (replaced bool) {
 	r, ok := ctx.Value(replacerKey{}).(Replacer)
-	return ok && r.Replaces(m)
+	return ok && r.Query() == query && r.Judge(m)
 }

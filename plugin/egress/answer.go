@@ -34,9 +34,13 @@ func onChain(chain []string, owner string) bool {
 	return slices.ContainsFunc(chain, func(name string) bool { return strings.EqualFold(name, owner) })
 }
 
-func addressesIn(m *dns.Msg) iter.Seq2[dns.RR, netip.Addr] {
+// addressesIn takes the records of the question's type and class. rpz does not judge the addresses of others.
+func addressesIn(m *dns.Msg, question dns.Question) iter.Seq2[dns.RR, netip.Addr] {
 	return func(yield func(dns.RR, netip.Addr) bool) {
 		for _, rr := range m.Answer {
+			if !isAsked(rr.Header(), question) {
+				continue
+			}
 			for _, ip := range addressesOf(rr) {
 				if a, ok := netip.AddrFromSlice(ip); ok && !yield(rr, a.Unmap()) {
 					return
@@ -44,6 +48,10 @@ func addressesIn(m *dns.Msg) iter.Seq2[dns.RR, netip.Addr] {
 			}
 		}
 	}
+}
+
+func isAsked(h *dns.RR_Header, q dns.Question) bool {
+	return (q.Qtype == h.Rrtype || q.Qtype == dns.TypeANY) && h.Class == dns.ClassINET && (q.Qclass == dns.ClassINET || q.Qclass == dns.ClassANY)
 }
 
 // Clients connect to hints before they ask for addresses (RFC 9460, section 7.3).

@@ -35,7 +35,7 @@ type opener struct {
 
 func (w *opener) WriteMsg(m *dns.Msg) error {
 	q := w.query
-	if origin.Replaces(q.ctx, m) { // by rpz, whose answers open nothing
+	if origin.JudgeAnswer(q.ctx, q.state.Req, m) { // the guest does not get m
 		return w.ResponseWriter.WriteMsg(m)
 	}
 	open, closed := w.opens(m)
@@ -79,11 +79,12 @@ type unopened struct {
 
 func (w *unopened) WriteMsg(m *dns.Msg) error {
 	reaches, some := false, false
-	for _, a := range addressesIn(m) {
-		some, reaches = true, reaches || w.query.hasEntry(a)
+	q := w.query
+	for _, a := range addressesIn(m, q.state.Req.Question[0]) {
+		some, reaches = true, reaches || q.hasEntry(a)
 	}
-	if some && !reaches && !origin.Replaces(w.query.ctx, m) {
-		w.query.explainNotAllowed(explain.Of(w.query.ctx), &w.decision)
+	if some && !reaches && !origin.JudgeAnswer(q.ctx, q.state.Req, m) {
+		q.explainNotAllowed(explain.Of(q.ctx), &w.decision)
 	}
 	return w.ResponseWriter.WriteMsg(m)
 }
@@ -103,7 +104,7 @@ func (w *opener) opens(m *dns.Msg) (open opening.Answer, closed netip.Addr) {
 	q := w.query
 	open.Name, open.Lasts = q.state.Name(), q.handler.floor
 	chain := chainOf(m, q.state.QName())
-	for rr, a := range addressesIn(m) {
+	for rr, a := range addressesIn(m, q.state.Req.Question[0]) {
 		if w.foreign || q.closes(a) || !onChain(chain, rr.Header().Name) {
 			if !closed.IsValid() && !q.hasEntry(a) {
 				closed = a

@@ -20,37 +20,34 @@ import (
 type answerWriter struct {
 	dns.ResponseWriter
 	query *query
-	// judged is the answer of which outcome is the result, nil before the first.
+	// judged is the last judged answer, or nil. outcome is its result.
 	judged  *dns.Msg
 	outcome outcome
 }
 
 func (w *answerWriter) WriteMsg(m *dns.Msg) error {
-	w.judge(m)
-	if w.outcome.replaces {
+	if w.Judge(m) {
 		return w.query.write(&w.outcome)
 	}
 	return w.ResponseWriter.WriteMsg(m)
 }
 
-// Replaces implements origin.Replacer.
-func (w *answerWriter) Replaces(m *dns.Msg) bool {
-	w.judge(m)
-	return w.outcome.replaces
-}
+// Query implements origin.Replacer.
+func (w *answerWriter) Query() *dns.Msg { return w.query.state.Req }
 
-// judge counts and logs each answer once.
-func (w *answerWriter) judge(m *dns.Msg) {
+// Judge implements origin.Replacer. It counts and logs a rule once for an answer.
+func (w *answerWriter) Judge(m *dns.Msg) (replaced bool) {
 	if w.judged == m {
-		return
+		return w.outcome.replaces
 	}
 	w.judged, w.outcome = m, outcome{}
 	if m.Rcode != dns.RcodeSuccess && m.Rcode != dns.RcodeNameError || len(m.Question) == 0 {
-		return
+		return false
 	}
 	if found, before := w.query.walk(m); found != nil {
 		w.outcome = w.query.act(found, &chain{m, before})
 	}
+	return w.outcome.replaces
 }
 
 // Write takes a whole DNS message.
@@ -206,15 +203,15 @@ func isSigned(m *dns.Msg, owner string, last bool) bool {
 	return false
 }
 
-// outcome is the result of a rule.
+// outcome says what the client gets.
 type outcome struct {
-	// replaces is false if the answer stays.
+	// replaces: not the answer of the plugins below.
 	replaces bool
-	// answer is nil for none.
+	// answer is nil if rpz drops the query.
 	answer *dns.Msg
 }
 
-// act takes the answer with the rule, nil for none.
+// act applies the rule. c is nil before there is an answer.
 func (q *query) act(f *hit, c *chain) outcome {
 	q.logOnly(f.logged, f.step)
 	var m *dns.Msg

@@ -63,10 +63,11 @@ func open(t testing.TB, properties, rules string) *Handler {
 	}
 	h.Next = plugin.HandlerFunc(func(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 		m := answerOf(r)
-		replaces := origin.Replaces(ctx, m)
+		recorder, judges := ctx.Value(judgesKey{}).(*dnstest.Recorder)
+		replaced := judges && origin.JudgeAnswer(ctx, r, m)
 		err := w.WriteMsg(m)
-		if recorder, ok := ctx.Value(recorderKey{}).(*dnstest.Recorder); ok && replaces != (recorder.Msg != m) {
-			t.Errorf("%s: Replaces reports %v", r.Question[0].String(), replaces)
+		if judges && replaced != (recorder.Msg != m) {
+			t.Errorf("%s: replaced: %v", r.Question[0].String(), replaced)
 		}
 		return dns.RcodeSuccess, err
 	})
@@ -126,14 +127,15 @@ func answerOf(r *dns.Msg) *dns.Msg {
 	return m
 }
 
-// recorderKey is the key of the writer of ask.
-type recorderKey struct{}
+// judgesKey is the context key of ask's recorder, if the plugin behind has the answer judged before it writes.
+type judgesKey struct{}
 
 // asked is how a question is asked.
 type asked struct {
 	ctx      context.Context
 	tcp      bool
 	edns, do bool
+	judged   bool // before it is written
 }
 
 // ask returns the answer, nil for none.
@@ -147,7 +149,10 @@ func ask(t testing.TB, h *Handler, qname, qtype string, a asked) *dns.Msg {
 		a.ctx = context.Background()
 	}
 	w := dnstest.NewRecorder(&test.ResponseWriter{TCP: a.tcp})
-	code, err := h.ServeDNS(context.WithValue(a.ctx, recorderKey{}, w), w, m)
+	if a.judged {
+		a.ctx = context.WithValue(a.ctx, judgesKey{}, w)
+	}
+	code, err := h.ServeDNS(a.ctx, w, m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,8 +257,10 @@ func TestActions(t *testing.T) {
 		{"a drop of what is not signed", "drop.example.", "A", asked{do: true}, "nothing"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := short(ask(t, h, tt.qname, tt.qtype, tt.a)); got != tt.want {
-				t.Errorf("%s\nwant %s", got, tt.want)
+			for _, tt.a.judged = range []bool{false, true} {
+				if got := short(ask(t, h, tt.qname, tt.qtype, tt.a)); got != tt.want {
+					t.Errorf("judged before: %v: %s\nwant %s", tt.a.judged, got, tt.want)
+				}
 			}
 		})
 	}
@@ -479,7 +486,7 @@ func TestMetadataMetricsAndLog(t *testing.T) {
 	lines := testkit.CaptureLog(t)
 	h := open(t, "ZONE\nlog 2", "*.bad.example CNAME .\nfine.bad.example CNAME rpz-passthru.\n24.0.0.0.10.rpz-ip CNAME *.\n")
 	h.lines.limit.SetLimit(0) // two lines, however long the test takes
-	before := count(t, "rpz.", "nxdomain")
+	before, nodata := count(t, "rpz.", "nxdomain"), count(t, "rpz.", "nodata")
 	for _, tt := range []struct{ qname, labels string }{
 		{"x.bad.example.", "rpz. nxdomain qname rpz."},
 		{"other.example.", "rpz. nodata ip rpz."},
@@ -489,7 +496,7 @@ func TestMetadataMetricsAndLog(t *testing.T) {
 	} {
 		ctx := metadata.ContextWithMetadata(punted(false))
 		ctx = h.Metadata(ctx, request.Request{})
-		ask(t, h, tt.qname, "A", asked{ctx: ctx})
+		ask(t, h, tt.qname, "A", asked{ctx: ctx, judged: true})
 		var got []string
 		for _, l := range []string{"zone", "action", "trigger", "answer"} {
 			got = append(got, metadata.ValueFunc(ctx, "rpz/"+l)())
@@ -500,6 +507,9 @@ func TestMetadataMetricsAndLog(t *testing.T) {
 	}
 	if got := count(t, "rpz.", "nxdomain") - before; got != 2 {
 		t.Errorf("%v counted", got)
+	}
+	if got := count(t, "rpz.", "nodata") - nodata; got != 1 {
+		t.Errorf("%v of the address counted", got)
 	}
 	var hits []string
 	for line := range strings.Lines(lines.String()) {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 )
 
 // Options of a lab; the zero value is one node with OVN.
@@ -217,6 +218,14 @@ func (l *Lab) WriteFile(name, content string) string {
 		l.t.Fatalf("lab: %v", err)
 	}
 	return path
+}
+
+// WriteProgram writes a file that can be run. Without the lock a process that another goroutine starts meanwhile has the file open
+// for writing, and the kernel refuses to run it (ETXTBSY).
+func WriteProgram(path, content string) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	return os.WriteFile(path, []byte(content), 0o755)
 }
 
 // Eventually waits until f returns nil; it ends the test if that takes more

@@ -190,6 +190,7 @@ var list = []mutation{
 	},
 	{
 		name: "joined-by-provider", file: "internal/ovn/topology/graph.go",
+		pkg: "./internal/ovn/ovndb", tests: "^TestRouterScope$",
 		find: ` && !g.isProvider(l.to)`, put: ``,
 		system: "^TestScript$/^scope_router$",
 		caught: "internal/ovn/ovndb TestRouterScope",
@@ -283,7 +284,7 @@ var list = []mutation{
 	},
 	{
 		name: "egress-opens-replaced", file: "plugin/egress/open.go",
-		find: `if origin.Replaces(q.ctx, m) {`, put: `if false {`,
+		find: `if origin.JudgeAnswer(q.ctx, q.state.Req, m) {`, put: `if false {`,
 		caught: "plugin/egress TestReplaced",
 	},
 	{

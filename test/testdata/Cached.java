@@ -14,7 +14,7 @@ class Cached {
 		for (String last = "";;) {
 			String now = "open";
 			try (Socket s = new Socket()) {
-				s.connect(new InetSocketAddress(InetAddress.getByName(args[0]), Integer.parseInt(args[1])), 2000 /* ms */);
+				s.connect(new InetSocketAddress(InetAddress.getByName(args[0]), Integer.parseInt(args[1])), 5000 /* ms */);
 			} catch (UnknownHostException e) {
 				throw e;
 			} catch (IOException e) {
