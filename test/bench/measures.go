@@ -125,7 +125,6 @@ const (
 	eHWM         = "egress: highest resident memory of a start, MB"
 	eGapOpen     = "egress: a daemon is killed and starts again, ms without a connection to an open address"
 	eGapNew      = "egress: a daemon is killed and starts again, ms without an answer and a connection to its address"
-	eReached     = "egress: a daemon is killed and starts again, connections to an address that nobody has resolved"
 	eClosed      = "closed guests"
 	eOpen        = "a guest without policy and ACLs"
 	eBesideFlood = ", beside a flood of refused packets"
