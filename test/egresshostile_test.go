@@ -61,14 +61,7 @@ func TestEgressBelowOtherPlugins(t *testing.T) {
 		if got := inShort(r); got != tt.answer {
 			t.Errorf("%s: %s, want %s", tt.what, got, tt.answer)
 		}
-		var listed api.Egress
-		s.operator().ask(&listed, "egress", "list", "red-vm")
-		var opens []string
-		for _, o := range listed.Openings {
-			if text := fmt.Sprint(o.Address, " ", o.Names); !slices.Contains(all, text) {
-				opens = append(opens, text)
-			}
-		}
+		opens := slices.DeleteFunc(n.openings(s), func(text string) bool { return slices.Contains(all, text) })
 		if !slices.Equal(opens, tt.opens) {
 			t.Errorf("%s: opens %q, want %q", tt.what, opens, tt.opens)
 		}
@@ -155,4 +148,53 @@ func (n *outsideNet) answer(name string) (string, error) {
 		}
 	}
 	return text, nil
+}
+
+// Servers that a tenant names choose the addresses of their answers, so these open nothing.
+func TestEgressForward(t *testing.T) {
+	t.Parallel()
+	n := newOutside(t)
+	host, port, err := net.SplitHostPort(n.upstream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Replace(n.corefileText("northbound $NB", "policy ofpunt/switch red {\n allow *.example\n}"), "    forward . ", "    ovnforward {\n        allow "+host+"\n        ports "+port+"\n    }\n    cache\n    forward . ", 1)
+	s := serve(t, n.Lab, corefile(n.Lab, text))
+	opens := func(name string, want ...string) {
+		t.Helper()
+		if _, err := n.resolve(n.vm, name, dns.TypeA); err != nil {
+			t.Fatal(err)
+		}
+		if got := n.openings(s); !slices.Equal(got, want) {
+			t.Errorf("open are %q after %s, want %q", got, name, want)
+		}
+	}
+	notOpened := func(want bool) {
+		t.Helper()
+		n.Eventually("puntctl explain has seen the change", func() error {
+			var e api.Explanation
+			s.operator().ask(&e, "explain", "red-vm", "n1.tenant.example")
+			got := slices.ContainsFunc(e.Findings, func(p api.Problem) bool { return p.Code == api.CodeNotOpened })
+			return errorUnless(got == want && e.Rcode == "NOERROR", "%s, %+v", e.Rcode, e.Findings)
+		})
+	}
+	n.NBCTL("set", "Logical_Switch", "red", `external_ids:dns-forward="tenant.example=`+n.upstream+`"`)
+	notOpened(true)
+	opens("n1.tenant.example.")
+	opens("n2.example.", "192.0.2.2 [n2.example.]")
+	n.NBCTL("remove", "Logical_Switch", "red", "external_ids", "dns-forward")
+	notOpened(false)
+	opens("n1.tenant.example.", "192.0.2.1 [n1.tenant.example.]", "192.0.2.2 [n2.example.]")
+	s.endWell()
+}
+
+// openings are the addresses that red-vm may send to, each with its names.
+func (n *outsideNet) openings(s *server) (all []string) {
+	n.t.Helper()
+	var listed api.Egress
+	s.operator().ask(&listed, "egress", "list", "red-vm")
+	for _, o := range listed.Openings {
+		all = append(all, fmt.Sprint(o.Address, " ", o.Names))
+	}
+	return all
 }

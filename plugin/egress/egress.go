@@ -59,9 +59,7 @@ type Handler struct {
 	closed []netip.Prefix
 	onNode func(netip.Addr) bool
 	// forwards knows the zones that a tenant's servers answer, nil without ovnforward.
-	forwards interface {
-		Takes(o *origin.Origin, qname string, qtype uint16) bool
-	}
+	forwards forwarder
 	// index has the indexes in policies by label and value.
 	policies []guestPolicy
 	index    label.Index
@@ -71,6 +69,10 @@ type Handler struct {
 	mu sync.Mutex // guards sets
 	// sets has combined policies, by appendKey.
 	sets map[string]*set
+}
+
+type forwarder interface {
+	Takes(o *origin.Origin, qname string, qtype uint16) bool
 }
 
 // guestPolicy is the policy of guests with a value of a label.

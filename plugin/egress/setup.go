@@ -16,7 +16,6 @@ import (
 	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/internal/label"
 	"github.com/puntdns/puntdns/internal/opening"
-	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/policy"
 )
@@ -48,12 +47,12 @@ func setup(c *caddy.Controller) error {
 			return nil
 		})
 	}
+	// A block has its handlers from here on.
+	c.OnStartup(func() error {
+		h.forwards, _ = config.Handler("ovnforward").(forwarder)
+		return nil
+	})
 	return c.OncePerServerBlock(func() error {
-		if f, ok := config.Handler("ovnforward").(interface {
-			Takes(o *origin.Origin, qname string, qtype uint16) bool
-		}); ok {
-			h.forwards = f
-		}
 		h.warn()
 		return nil
 	})
