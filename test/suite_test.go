@@ -49,7 +49,7 @@ func TestSuiteRunsAgain(t *testing.T) {
 				t.Errorf("it ends with %v, want that it passes: %v\n%s", err, tt.passes, out)
 			}
 			const release = "TestImage|TestSoak|TestEgressSoak|TestDistribution|TestStockCoreDNS|TestEgressJVM|TestNeighbourFloods|TestNeighbourAsksTheDead|TestReloadBesideFlood|TestReloadByFileUnderLoad|TestAlerts"
-			want := "test -skip ^(" + release + "|TestUpgradeToNextRelease|TestNetworkFunction)$ -race ./test\n"
+			want := "test -skip ^(" + release + "|TestUpgradeToNextRelease|TestNetworkFunction|TestEgressPersistent)$ -race ./test\n"
 			if tt.want != "" {
 				want += "test -race" + tt.want + " ./test\n"
 			}

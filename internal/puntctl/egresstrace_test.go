@@ -21,6 +21,20 @@ const (
 	traceAllowed  = "16. ip,metadata=0x1, priority 33767, cookie 0x3\n    resubmit(,17)\n29. metadata=0x1, priority 0, cookie 0x4\n    resubmit(,30)\n34. reg15=0,metadata=0x1, priority 50, cookie 0x5\n    drop\nDatapath actions: drop"
 )
 
+// An ACL stops the queries of a guest whose packets pass flows of egress before it.
+func TestStoppedBehindEgress(t *testing.T) {
+	entry, g := uint8(29), &api.Guest{PortKey: 1}
+	for trace, want := range map[string]bool{
+		traceUnmarked + traceClosed:  true,
+		traceMarked + traceClosed:    true,
+		traceUnmarked + traceAllowed: false,
+	} {
+		if w := readTrace(trace, &entry); w.isStopped(g, &entry) != want || want && w.acl.table != 16 {
+			t.Errorf("%s\nstopped: %v, by %s", trace, !want, w.acl)
+		}
+	}
+}
+
 // doctor looks at whether packets to addresses that are not open pass the ACLs of a guest with an egress policy.
 func TestEgressTrace(t *testing.T) {
 	entry, found := uint8(29), ""

@@ -273,7 +273,7 @@ func (h hop) String() string { return fmt.Sprintf("table %d: %s", h.table, h.flo
 type way struct {
 	// punted: the packet reaches the punt.
 	punted bool
-	// entered: the packet has matched a flow of puntdns.
+	// entered: the packet has matched a flow of puntdns for queries.
 	entered bool
 	// passed: the packet has reached the entry table. Later flows may be of another bridge or pipeline.
 	passed bool
@@ -294,6 +294,9 @@ type way struct {
 	// mayBalance: a load balancer may take the packet, unseen by the trace.
 	mayBalance bool
 }
+
+// egressTable is placement.EgressTable.
+const egressTable = 203
 
 // readTrace takes the table of the entry flows, nil if unknown.
 func readTrace(trace string, entry *uint8) way {
@@ -333,7 +336,8 @@ func (r *traceReader) meets(h hop) {
 	}
 	r.passed = r.passed || r.entry != nil && h.table == int(*r.entry)
 	ours := strings.Contains(h.flow, ourCookie)
-	r.entered = r.entered || ours
+	// The flows of egress stand in tables before the entry table, and in their own.
+	r.entered = r.entered || ours && h.table != egressTable && (r.entry == nil || h.table >= int(*r.entry))
 	r.punted = h.table == 200 && ours && strings.Contains(h.flow, "priority 10,")
 }
 

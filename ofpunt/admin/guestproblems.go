@@ -13,6 +13,7 @@ import (
 	"github.com/puntdns/puntdns/internal/control/remedy"
 	"github.com/puntdns/puntdns/internal/shell"
 	"github.com/puntdns/puntdns/ofpunt/bridge"
+	"github.com/puntdns/puntdns/ofpunt/guests"
 	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/punt"
 	"github.com/puntdns/puntdns/ofpunt/refusals"
@@ -174,6 +175,17 @@ func (t *bridgeStatus) limitWarning() []api.Problem {
 	return []api.Problem{{
 		Code: api.CodeOverLimit, About: t.Name,
 		Text: fmt.Sprintf("limits have refused queries of %d guests within the last minute, most of port %q of switch %q: %s", n, most.Port, most.Switch, refusedText(t.refused(most))),
+	}}
+}
+
+// persistentWarning takes the number of ACLs with persist-established.
+func (t *bridgeStatus) persistentWarning(acls int) []api.Problem {
+	if acls == 0 || t.Session == nil || !slices.ContainsFunc(t.Session.List.Served, func(s guests.Served) bool { return s.Egress != nil }) {
+		return nil
+	}
+	return []api.Problem{{
+		Code: api.CodeEgressPersistent, About: t.Name,
+		Text: fmt.Sprintf("%d ACLs have persist-established: a connection that one of them allows goes on when egress closes its address", acls),
 	}}
 }
 

@@ -99,6 +99,16 @@ func TestRefused(t *testing.T) {
 	if got := b.openWarning(placement.ClosedByACL{placement.Key{}: {IPv4: true, IPv6: true}}); got != nil {
 		t.Errorf("a closed guest: %+v", got)
 	}
+	if got := b.persistentWarning(2); len(got) != 1 || got[0].Code != api.CodeEgressPersistent || !strings.HasPrefix(got[0].Text, "2 ACLs ") {
+		t.Errorf("a guest with a policy and ACLs with persist-established: %+v", got)
+	}
+	if got := b.persistentWarning(0); got != nil {
+		t.Errorf("no ACL with persist-established: %+v", got)
+	}
+	b.Session.List.Served = b.Session.List.Served[:1]
+	if got := b.persistentWarning(2); got != nil {
+		t.Errorf("no guest with a policy: %+v", got)
+	}
 	b.Session = nil
 	if got := b.limitWarning(); got != nil {
 		t.Errorf("without a session: %+v", got)

@@ -31,6 +31,9 @@ func (a *answers) showStatus(ctx context.Context, to *api.Status) {
 		if counted, err := b.Count(ctx); err == nil { // flows shows the error
 			to.Warnings = append(to.Warnings, t.openWarning(counted.ClosedByACL)...)
 		}
+		if names := state.Server.Names(); names != nil {
+			to.Warnings = append(to.Warnings, t.persistentWarning(names.PersistentACLs())...)
+		}
 	}
 }
 

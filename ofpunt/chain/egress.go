@@ -72,11 +72,26 @@ func (s *Server) addPolicies(to, all []api.EgressPolicy) []api.EgressPolicy {
 
 func (s *Server) enforcers() (all []enforcer) {
 	for _, b := range s.blocks {
-		if of, ok := b.config().Handler("egress").(enforcer); ok {
+		if of := b.enforcer(); of != nil {
 			all = append(all, of)
 		}
 	}
 	return all
+}
+
+func (b *Block) enforcer() enforcer {
+	of, _ := b.config().Handler("egress").(enforcer)
+	return of
+}
+
+// warnOfUnjudged warns of blocks without *egress* beside blocks with it.
+func (s *Server) warnOfUnjudged() {
+	with := slices.IndexFunc(s.blocks, func(b *Block) bool { return b.enforcer() != nil })
+	for _, b := range s.blocks {
+		if with >= 0 && b.enforcer() == nil {
+			log.Warningf("%s - ofpunt %s: the block has no egress, which the block at %s has: guests with a policy get all names of this block, and its answers open nothing; expected the same egress in each block", b, s.Options.Name, s.blocks[with])
+		}
+	}
 }
 
 func (s *Server) readEgress() error {
@@ -106,6 +121,7 @@ func (s *Server) readEgress() error {
 		s.Openings = settings
 		e.of = append(e.of, of)
 	}
+	s.warnOfUnjudged()
 	if len(e.of) > 0 {
 		s.Egress = e
 	}

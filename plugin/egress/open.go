@@ -102,6 +102,9 @@ func (q *query) closes(a netip.Addr) bool {
 // It is invalid for none.
 func (w *opener) opens(m *dns.Msg) (open opening.Answer, closed netip.Addr) {
 	q := w.query
+	if m.Rcode != dns.RcodeSuccess {
+		return open, closed // clients do not look at the records
+	}
 	open.Name, open.Lasts = q.state.Name(), q.handler.floor
 	chain := chainOf(m, q.state.QName())
 	for rr, a := range addressesIn(m, q.state.Req.Question[0]) {

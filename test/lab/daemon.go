@@ -238,7 +238,9 @@ func (n *Node) Revive(name string) {
 // is gone, and the counters of flows lag behind.
 func (n *Node) Revalidate() {
 	n.l.t.Helper()
-	n.AppCtl("ovs-vswitchd", "revalidator/wait")
+	for range 2 { // the first may be the end of a round that began earlier
+		n.AppCtl("ovs-vswitchd", "revalidator/wait")
+	}
 }
 
 // Daemon returns the process of a daemon of the node, to stop and continue it

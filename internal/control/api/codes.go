@@ -139,6 +139,12 @@ var (
 		Text:     "give the guest a policy in egress; a policy with `observe on` opens nothing. Or remove the port from the port group",
 		Commands: []string{"ovn-nbctl get Logical_Switch_Port {port} _uuid", "ovn-nbctl --columns=name,ports list Port_Group    # which groups have this port?"},
 	})
+	// CodeEgressPersistent: OVN lets connections go on whose address egress has closed.
+	CodeEgressPersistent = newCode("egress-persistent", Code{
+		Docs: "docs/egress.md#limits", Note: true,
+		Text:     "if an ACL allows packets of guests with an egress policy, remove this option from it",
+		Commands: []string{"ovn-nbctl --columns=_uuid,priority,match,options find ACL options:persist-established=true"},
+	})
 	CodeLinkDown = newCode("link-down", Code{
 		Docs:     guestDocs,
 		Text:     "start the guest, and set the interface up in the guest and on the node",

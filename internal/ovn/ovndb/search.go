@@ -20,6 +20,16 @@ func (s *Source) IsCopied() bool {
 	return s.sb != nil && s.sbConn.status.Synced
 }
 
+// PersistentACLs returns the number of ACLs with persist-established, 0 if Southbound is not read.
+func (s *Source) PersistentACLs() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sb == nil {
+		return 0
+	}
+	return s.sb.PersistentACLs.Len()
+}
+
 // FindDNS returns the Northbound DNS rows with a canonical name. It scans the table over a connection of its
 // own: the Source reads no rows without a switch, and no addresses beside Southbound.
 func (s *Source) FindDNS(ctx context.Context, name string) ([]ovn.FoundRow, error) {

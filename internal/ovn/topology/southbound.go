@@ -17,21 +17,24 @@ const (
 	TablePort     = "Port_Binding"
 	TableDNS      = "DNS" // in both databases
 	TableFlow     = "Logical_Flow"
+	TableACLID    = "ACL_ID"
 )
 
 // Southbound is the rows of OVN_Southbound. Source.mu guards it.
 type Southbound struct {
 	Contents
 
-	Chassis      *rows.Table[Chassis]
-	Datapaths    *rows.Table[Datapath]
-	Ports        *rows.Table[PortBinding]
-	DNS          *rows.Table[southboundDNS]
-	Flows        *rows.Table[Flow]
-	CoPP         copp
-	PortGroups   *portGroups[string]
-	stage        ovn.Stage
-	stageVersion uint64
+	Chassis    *rows.Table[Chassis]
+	Datapaths  *rows.Table[Datapath]
+	Ports      *rows.Table[PortBinding]
+	DNS        *rows.Table[southboundDNS]
+	Flows      *rows.Table[Flow]
+	CoPP       copp
+	PortGroups *portGroups[string]
+	// PersistentACLs has a row for each ACL with persist-established. OVN has the table from 25.03 on.
+	PersistentACLs *rows.Table[aclID]
+	stage          ovn.Stage
+	stageVersion   uint64
 
 	// IsReadByName reports whether conditions request a port by name.
 	IsReadByName func(port string) bool
@@ -71,9 +74,12 @@ func NewSouthbound(where []ovsdb.Condition, labelKeys func() []string) *Southbou
 	}, s.flowChanged, flowColumns()...)
 	s.CoPP = newCoPP(s)
 	s.PortGroups = newSouthboundGroups(s)
-	s.Tables = rows.Tables{s.Chassis, s.Ports, s.DNS, s.Datapaths, s.Flows, s.CoPP.Groups, s.CoPP.Meters, s.CoPP.Bands, s.PortGroups}
+	s.PersistentACLs = rows.NewTable(TableACLID, nil, func(ovsdb.UUID, *aclID, *aclID) {}, rows.Integer("id", func(a *aclID) *int64 { return &a.id })).Optional()
+	s.Tables = rows.Tables{s.Chassis, s.Ports, s.DNS, s.Datapaths, s.Flows, s.CoPP.Groups, s.CoPP.Meters, s.CoPP.Bands, s.PortGroups, s.PersistentACLs}
 	return s
 }
+
+type aclID struct{ id int64 }
 
 func (s *Southbound) NetworkIDs(yield func(origin.Network) bool) { maps.Keys(s.Networks)(yield) }
 
