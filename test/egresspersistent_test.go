@@ -27,8 +27,8 @@ func TestEgressPersistent(t *testing.T) {
 		})
 	}
 	warned(false)
-	n.NBCTL("acl-add", "red", "from-lport", "1000", "ip", "allow-related", "--", "set", "ACL",
-		n.NBCTL("--bare", "--columns=_uuid", "find", "ACL", "priority=1000"), "options:persist-established=true")
+	n.NBCTL("--id=@a", "create", "ACL", "direction=from-lport", "priority=1000", "match=ip", "action=allow-related", "options:persist-established=true",
+		"--", "add", "Logical_Switch", "red", "acls", "@a")
 	warned(true)
 	n.NBCTL("acl-del", "red")
 	warned(false)
