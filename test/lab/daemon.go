@@ -238,8 +238,11 @@ func (n *Node) Revive(name string) {
 // is gone, and the counters of flows lag behind.
 func (n *Node) Revalidate() {
 	n.l.t.Helper()
-	for range 2 { // the first may be the end of a round that began earlier
-		n.AppCtl("ovs-vswitchd", "revalidator/wait")
+	// A pause stops the revalidators at the start of a round, the second one after a whole round. revalidator/wait returns at the
+	// end of any round, also of one that began earlier, and these come twice a second.
+	for range 2 {
+		n.AppCtl("ovs-vswitchd", "revalidator/pause")
+		n.AppCtl("ovs-vswitchd", "revalidator/resume")
 	}
 }
 
