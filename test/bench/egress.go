@@ -37,9 +37,13 @@ var outsidePool = netip.MustParsePrefix("60.0.0.0/12")
 // egress measures what a policy of *egress* costs, and whether first packets arrive.
 func (b *bench) egress() {
 	n := b.newClosedNetwork()
+	b.with(n.peers()[1], n.cached)
 	for range b.rounds {
 		for _, p := range n.peers() {
-			b.with(p, func(proc *lab.Process) { n.answers(p, proc) })
+			b.with(p, func(proc *lab.Process) {
+				n.newAddresses(eNewOne, p.name, proc, n.guests[:1])
+				n.newAddresses(eNewAll, p.name, proc, n.guests)
+			})
 		}
 	}
 	n.restarts()
@@ -53,10 +57,11 @@ func (b *bench) egress() {
 type closedNetwork struct {
 	*bench
 	*lab.Lab
-	// guests and flooder are in the port group. open is on another switch, without a policy and without ACLs.
-	guests        []*lab.Guest
-	flooder, open *lab.Guest
-	upstream      string
+	// guests and flooder are in the port group, and have a policy. unnamed is in the port group without a policy, open
+	// has neither; both are on another switch.
+	guests                 []*lab.Guest
+	flooder, unnamed, open *lab.Guest
+	upstream               string
 	// used counts the addresses that have been asked for.
 	used atomic.Uint32
 }
@@ -77,12 +82,12 @@ func (b *bench) newClosedNetwork() *closedNetwork {
 			Addrs: lab.Prefixes(fmt.Sprintf("10.0.%d.%d/24", network, number)), Gateway4: lab.Addr(fmt.Sprintf("10.0.%d.1", network)), PortSecurity: true,
 		})
 	}
-	closed := []string{"flooder"}
+	closed := []string{"flooder", "unnamed"}
 	for i := range egressGuests {
 		n.guests = append(n.guests, guest(fmt.Sprintf("vm%d", i), 0, 11+i))
 		closed = append(closed, fmt.Sprintf("vm%d", i))
 	}
-	n.flooder, n.open = guest("flooder", 0, 10), guest("open", 1, 11)
+	n.flooder, n.unnamed, n.open = guest("flooder", 0, 10), guest("unnamed", 1, 10), guest("open", 1, 11)
 	outside := n.Node.AddGuest(lab.Guest{
 		Name: "outside", Switch: "out", MAC: "02:00:00:00:00:31", Addrs: lab.Prefixes("192.0.2.1/24"), Gateway4: lab.Addr("192.0.2.254"),
 	})
@@ -162,18 +167,39 @@ func (n *closedNetwork) peers() []peer {
 	}
 }
 
-// answers measures answers from the cache whose addresses are open, and answers with a new address each.
-func (n *closedNetwork) answers(p peer, proc *lab.Process) {
-	length := n.length
-	n.length /= 2
-	defer func() { n.length = length }()
+// turns is how often each guest has its turn in a round of cached.
+const turns = 5
+
+// cached measures answers from the cache, whose addresses are open for the guest with a policy. The guests have short
+// turns with one process, since the pace of a machine changes within seconds.
+func (n *closedNetwork) cached(proc *lab.Process) {
 	var names []string
 	for i := range cachedAddresses {
 		names = append(names, fmt.Sprintf("c%d.example", i))
 	}
-	n.overUDP(eCached, p.name, proc, p, names, questions(n.Lab, "cached", names))
-	n.newAddresses(eNewOne, p.name, proc, n.guests[:1])
-	n.newAddresses(eNewAll, p.name, proc, n.guests)
+	file := questions(n.Lab, "cached", names)
+	short := *n.bench
+	short.length = min(n.length, time.Second)
+	vswitchd := n.Node.Daemon("ovs-vswitchd").Pid
+	guests := []struct {
+		row string
+		*lab.Guest
+	}{{eNoPolicy, n.unnamed}, {ePolicy, n.guests[0]}}
+	for _, g := range guests {
+		short.dnsperf(g.Host, resolver, file, 10, 1000)
+	}
+	for range n.rounds * turns {
+		for _, g := range guests {
+			switched := n.cpu(vswitchd)
+			var r rate
+			short.rate(eCached, g.row, proc, func() rate {
+				r = short.dnsperf(g.Host, resolver, file, 100, 0)
+				return r
+			})
+			n.put(eCached+eSwitchCPU, g.row, microseconds(n.cpu(vswitchd)-switched)/r.completed)
+			short.latency(eCached, g.row, "udp", peer{asker: g.Host, server: resolver}, names)
+		}
+	}
 }
 
 // newAddresses has guests ask for names with a new address each. Each guest has one query outstanding.

@@ -125,6 +125,8 @@ const (
 	eHWM         = "egress: highest resident memory of a start, MB"
 	eGapOpen     = "egress: a daemon is killed and starts again, ms without a connection to an open address"
 	eGapNew      = "egress: a daemon is killed and starts again, ms without an answer and a connection to its address"
+	ePolicy      = "a guest with a policy"
+	eNoPolicy    = "a guest without a policy, with ACLs"
 	eClosed      = "closed guests"
 	eOpen        = "a guest without policy and ACLs"
 	eBesideFlood = ", beside a flood of refused packets"
