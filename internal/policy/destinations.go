@@ -4,7 +4,6 @@ package policy
 
 import (
 	"net/netip"
-	"slices"
 
 	"github.com/puntdns/puntdns/internal/opening"
 )
@@ -25,19 +24,16 @@ func (e *Entry) ends() []ends {
 	return []ends{{uint8(e.Protocol), e.Port}}
 }
 
-// Destinations returns the destinations at a that entries allow, each once.
-func Destinations(entries []*Entry, a netip.Addr) (all []opening.Destination) {
+// AppendDestinations appends the destinations at a that entries allow, some of them twice if entries overlap.
+func AppendDestinations(all []opening.Destination, entries []*Entry, a netip.Addr) []opening.Destination {
 	for _, e := range entries {
 		if e.Port == 0 {
-			return []opening.Destination{{Address: a}}
+			return append(all, opening.Destination{Address: a})
 		}
 	}
 	for _, e := range entries {
 		for _, n := range e.ends() {
-			to := opening.Destination{Address: a, Protocol: n.protocol, Port: n.port}
-			if !slices.Contains(all, to) {
-				all = append(all, to)
-			}
+			all = append(all, opening.Destination{Address: a, Protocol: n.protocol, Port: n.port})
 		}
 	}
 	return all

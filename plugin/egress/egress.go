@@ -89,9 +89,19 @@ type guestPolicy struct {
 // Name implements plugin.Handler.
 func (*Handler) Name() string { return name }
 
-// judgedKey marks the context of a judged query: plugins below may look up other names for the name that the guest
+// judged is the context of a judged query for the plugins below, which may look up other names for the name that the guest
 // asked.
+type judged struct{ *query }
+
 type judgedKey struct{}
+
+// Value implements context.Context.
+func (j judged) Value(key any) any {
+	if key == (judgedKey{}) {
+		return true
+	}
+	return j.Context.Value(key)
+}
 
 // ServeDNS implements plugin.Handler.
 func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
@@ -106,28 +116,26 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	if len(numbers)+len(northbound) == 0 || !h.judges(state.Name()) {
 		return plugin.NextOrFailure(name, h.Next, ctx, w, r)
 	}
-	q := &query{handler: h, ctx: ctx, origin: o, state: state}
-	d := h.decide(policies{numbers, northbound}, state.QName())
+	q := &query{ResponseWriter: w, Context: ctx, handler: h, origin: o, state: state}
+	q.policies = policies{append(q.some[:0], numbers...), northbound}
+	q.decision = h.decide(q.policies, state.Name())
 	switch {
-	case d.verdict == policy.Allowed:
-		q.recordAllowed(&d)
+	case q.verdict == policy.Allowed:
+		q.recordAllowed()
 	case h.strict:
-		q.recordDenied(&d)
-		return q.deny(d.verdict)
+		q.recordDenied()
+		return q.deny()
 	default:
-		q.recordNotAllowed(&d)
+		q.recordNotAllowed()
 	}
-	ctx = context.WithValue(ctx, judgedKey{}, true)
 	switch {
-	case d.verdict == policy.Allowed && !h.namesOnly:
-		q.policies = policies{slices.Clone(numbers), northbound}
-		foreign := h.forwards != nil && h.forwards.Takes(o, state.Name(), state.QType())
-		w = &opener{w, q, d, foreign}
-	case d.verdict != policy.Allowed && !h.observe && explain.Of(ctx) != nil:
-		q.policies = policies{slices.Clone(numbers), northbound}
-		w = &unopened{w, q, d}
+	case q.verdict == policy.Allowed && !h.namesOnly:
+		q.foreign = h.forwards != nil && h.forwards.Takes(o, state.Name(), state.QType())
+		w = opener{q}
+	case q.verdict != policy.Allowed && !h.observe && explain.Of(ctx) != nil:
+		w = unopened{q}
 	}
-	return plugin.NextOrFailure(name, h.Next, ctx, w, r)
+	return plugin.NextOrFailure(name, h.Next, judged{q}, w, r)
 }
 
 // policies are a guest's sorted indexes in Handler.policies, and its Northbound policies.
@@ -172,13 +180,19 @@ func (h *Handler) HasLabel(name string) bool { return h.index.Has(name) }
 // At returns the position of the directive.
 func (h *Handler) At() corefile.Position { return h.at }
 
+// query is a guest's query to which policies apply. One allocation serves as context and writer too, as judged, opener and
+// unopened.
 type query struct {
-	handler *Handler
-	ctx     context.Context
-	origin  *origin.Origin
-	state   request.Request
-	// policies are set for an opener only.
+	dns.ResponseWriter
+	context.Context
+	handler  *Handler
+	origin   *origin.Origin
+	state    request.Request
 	policies policies
+	some     [8]int // room for policies.numbers
+	decision
+	// foreign: a server of the tenant answers, which opens nothing.
+	foreign bool
 }
 
 type decision struct {
@@ -189,7 +203,7 @@ type decision struct {
 	entries []*policy.Entry
 }
 
-// Policies of a guest add up.
+// decide takes a name in any case. Policies of a guest add up.
 func (h *Handler) decide(of policies, qname string) decision {
 	d := decision{policy: h.northbound}
 	if len(of.numbers) > 0 {
@@ -220,18 +234,18 @@ func (d *decision) add(n *policy.Name, p *guestPolicy, rules *policy.Policy) {
 }
 
 // deny answers NXDOMAIN, or NOERROR without records if names below are allowed.
-func (q *query) deny(v policy.Verdict) (int, error) {
+func (q *query) deny() (int, error) {
 	rcode := dns.RcodeNameError
-	if v == policy.Above {
+	if q.verdict == policy.Above {
 		rcode = dns.RcodeSuccess
 	}
 	m := new(dns.Msg).SetRcode(q.state.Req, rcode)
-	if q.state.QName() != "." { // the owner of a SOA record is never the root
+	if q.state.Name() != "." { // the owner of a SOA record is never the root
 		m = authority.Deny(&q.state, rcode, denialTTL)
 		m.Authoritative = false
 	}
 	authority.AddError(m, q.state.Req, dns.ExtendedErrorCodeFiltered, "")
-	if err := q.state.W.WriteMsg(m); err != nil {
+	if err := q.WriteMsg(m); err != nil {
 		return dns.RcodeServerFailure, plugin.Error(name, err)
 	}
 	return dns.RcodeSuccess, nil

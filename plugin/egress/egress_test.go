@@ -284,8 +284,8 @@ func TestOpens(t *testing.T) {
 			}
 			m.Answer = answer
 			q := &query{handler: h, origin: &origin.Origin{Opener: new(fakeSwitch)}, state: request.Request{Req: m}, policies: policies{numbers: []int{0, 1}}}
-			w := opener{query: q, decision: h.decide(q.policies, q.state.QName())}
-			open, closed := w.opens(m)
+			q.decision = h.decide(q.policies, q.state.Name())
+			open, closed := q.opens(m)
 			var got []string
 			if closed.IsValid() {
 				got = []string{"closed " + closed.String()}
@@ -301,8 +301,8 @@ func TestOpens(t *testing.T) {
 				t.Errorf("%q, want %q", got, tt.want)
 			}
 			// A server of the tenant opens nothing.
-			w.foreign = true
-			if open, closed := w.opens(m); len(open.To) > 0 || closed.IsValid() != (tt.want != "") {
+			q.foreign = true
+			if open, closed := q.opens(m); len(open.To) > 0 || closed.IsValid() != (tt.want != "") {
 				t.Errorf("by a server of the tenant: %v, %v", open, closed)
 			}
 		})

@@ -25,38 +25,32 @@ const maxTTL = 12 * time.Hour
 
 // opener writes the answer to an allowed name once the switch lets the guest send to the addresses. With observe on it
 // only records.
-type opener struct {
-	dns.ResponseWriter
-	query *query
-	// foreign: a server of the tenant answers, which opens nothing.
-	decision
-	foreign bool
-}
+type opener struct{ *query }
 
-func (w *opener) WriteMsg(m *dns.Msg) error {
+func (w opener) WriteMsg(m *dns.Msg) error {
 	q := w.query
-	if origin.JudgeAnswer(q.ctx, q.state.Req, m) { // the guest does not get m
-		return w.ResponseWriter.WriteMsg(m)
+	if origin.JudgeAnswer(q.Context, q.state.Req, m) { // the guest does not get m
+		return q.ResponseWriter.WriteMsg(m)
 	}
-	open, closed := w.opens(m)
+	open, closed := q.opens(m)
 	if closed.IsValid() {
-		q.recordClosed(w.policy, closed)
-		if x := explain.Of(q.ctx); x != nil && len(open.To) == 0 && !q.handler.observe {
+		q.recordClosed(closed)
+		if x := explain.Of(q.Context); x != nil && len(open.To) == 0 && !q.handler.observe {
 			q.explainClosed(x, closed)
 		}
 	}
 	if q.handler.observe || len(open.To) == 0 {
-		return w.ResponseWriter.WriteMsg(m)
+		return q.ResponseWriter.WriteMsg(m)
 	}
-	if x := explain.Of(q.ctx); x != nil {
+	if x := explain.Of(q.Context); x != nil {
 		x.Notef("the answer would open %s", joined(open.To))
-		return w.ResponseWriter.WriteMsg(m)
+		return q.ResponseWriter.WriteMsg(m)
 	}
 	if q.origin.Opener == nil {
-		return w.ResponseWriter.WriteMsg(m)
+		return q.ResponseWriter.WriteMsg(m)
 	}
-	if err := q.origin.Opener.Open(q.ctx, open); err != nil {
-		q.recordFailed(w.policy, err)
+	if err := q.origin.Opener.Open(q.Context, open); err != nil {
+		q.recordFailed(err)
 		failure := new(dns.Msg).SetRcode(q.state.Req, dns.RcodeServerFailure)
 		code, text := dns.ExtendedErrorCodeNotReady, ""
 		if errors.Is(err, opening.ErrFull) { // the log has the operator's numbers
@@ -67,26 +61,22 @@ func (w *opener) WriteMsg(m *dns.Msg) error {
 	} else {
 		q.recordOpened(open.To)
 	}
-	return w.ResponseWriter.WriteMsg(m)
+	return q.ResponseWriter.WriteMsg(m)
 }
 
 // unopened explains that an answer to a name that no policy allows opens no address, unless a policy has its addresses.
-type unopened struct {
-	dns.ResponseWriter
-	query *query
-	decision
-}
+type unopened struct{ *query }
 
-func (w *unopened) WriteMsg(m *dns.Msg) error {
+func (w unopened) WriteMsg(m *dns.Msg) error {
 	reaches, some := false, false
 	q := w.query
 	for _, a := range addressesIn(m, q.state.Req.Question[0]) {
 		some, reaches = true, reaches || q.hasEntry(a)
 	}
-	if some && !reaches && !origin.JudgeAnswer(q.ctx, q.state.Req, m) {
-		q.explainNotAllowed(explain.Of(q.ctx), &w.decision)
+	if some && !reaches && !origin.JudgeAnswer(q.Context, q.state.Req, m) {
+		q.explainNotAllowed(explain.Of(q.Context))
 	}
-	return w.ResponseWriter.WriteMsg(m)
+	return q.ResponseWriter.WriteMsg(m)
 }
 
 func (h *Handler) closes(a netip.Addr) bool {
@@ -100,24 +90,23 @@ func (q *query) closes(a netip.Addr) bool {
 
 // opens also returns the first address that stays closed and that no entry has: a special address, or another name's.
 // It is invalid for none.
-func (w *opener) opens(m *dns.Msg) (open opening.Answer, closed netip.Addr) {
-	q := w.query
+func (q *query) opens(m *dns.Msg) (open opening.Answer, closed netip.Addr) {
 	if m.Rcode != dns.RcodeSuccess {
 		return open, closed // clients do not look at the records
 	}
 	open.Name, open.Lasts = q.state.Name(), q.handler.floor
-	chain := chainOf(m, q.state.QName())
+	chain := chainOf(m, q.state.Name())
 	for rr, a := range addressesIn(m, q.state.Req.Question[0]) {
-		if w.foreign || q.closes(a) || !onChain(chain, rr.Header().Name) {
+		if q.foreign || q.closes(a) || !onChain(chain, rr.Header().Name) {
 			if !closed.IsValid() && !q.hasEntry(a) {
 				closed = a
 			}
 			continue
 		}
 		open.Lasts = max(open.Lasts, min(time.Duration(rr.Header().Ttl)*time.Second, maxTTL))
-		open.To = append(open.To, policy.Destinations(w.entries, a)...)
+		open.To = policy.AppendDestinations(open.To, q.entries, a)
 	}
-	// A server that the guest chooses may repeat thousands of addresses.
+	// Entries may overlap, and a server that the guest chooses may repeat thousands of addresses.
 	slices.SortFunc(open.To, opening.Destination.Compare)
 	open.To = slices.Compact(open.To)
 	return open, closed
@@ -145,7 +134,7 @@ func (h *Handler) allows(of policies, name string, to opening.Destination) bool 
 		return false
 	}
 	d := h.decide(of, name)
-	return slices.Contains(policy.Destinations(d.entries, to.Address), to)
+	return slices.Contains(policy.AppendDestinations(nil, d.entries, to.Address), to)
 }
 
 func (s *set) Networks() []opening.Network { return s.networks }

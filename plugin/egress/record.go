@@ -32,60 +32,60 @@ const (
 	notAllowed = "not-allowed" // the name is answered, but opens nothing
 )
 
-func (q *query) recordAllowed(d *decision) {
-	if x := explain.Of(q.ctx); x != nil {
-		x.Notef("policy %s allows the name: %s", d.policy.name, joined(d.entries))
+func (q *query) recordAllowed() {
+	if x := explain.Of(q.Context); x != nil {
+		x.Notef("policy %s allows the name: %s", q.policy.name, joined(q.entries))
 	}
-	q.count(d.policy, allowed)
+	q.count(allowed)
 }
 
-func (q *query) recordDenied(d *decision) {
-	if x := explain.Of(q.ctx); x != nil {
-		q.explain(x, d)
+func (q *query) recordDenied() {
+	if x := explain.Of(q.Context); x != nil {
+		q.explain(x)
 	}
-	q.count(d.policy, denied)
-	q.log(d.policy, denied, "denies", "")
-	if l, ok := q.ctx.Value(labelsKey{}).(*labels); ok {
-		l.answer = d.policy.name
+	q.count(denied)
+	q.log(denied, "denies", "")
+	if l, ok := q.Context.Value(labelsKey{}).(*labels); ok {
+		l.answer = q.policy.name
 	}
 }
 
 // recordNotAllowed is for an answered name.
-func (q *query) recordNotAllowed(d *decision) {
+func (q *query) recordNotAllowed() {
 	verdict, what := notAllowed, "opens no address for"
 	if q.handler.observe {
 		verdict, what = wouldDeny, "would deny"
 	}
-	if x := explain.Of(q.ctx); x != nil {
-		x.Notef("policy %s %s the name", d.policy.name, what)
+	if x := explain.Of(q.Context); x != nil {
+		x.Notef("policy %s %s the name", q.policy.name, what)
 	}
-	if q.handler.observe && explain.Of(q.ctx) == nil && d.policy.names != nil {
-		d.policy.names.add(q.state.Name())
+	if q.handler.observe && explain.Of(q.Context) == nil && q.policy.names != nil {
+		q.policy.names.add(q.state.Name())
 	}
-	q.count(d.policy, verdict)
-	q.log(d.policy, verdict, what, "")
+	q.count(verdict)
+	q.log(verdict, what, "")
 }
 
 // recordClosed is for an address that an allowed name does not open.
-func (q *query) recordClosed(p *guestPolicy, a netip.Addr) {
+func (q *query) recordClosed(a netip.Addr) {
 	verdict, what := closed, "does not open"
 	if q.handler.observe {
 		verdict, what = wouldClose, "would not open"
 	}
-	if x := explain.Of(q.ctx); x != nil {
-		x.Notef("policy %s %s the address %s of the answer", p.name, what, a)
+	if x := explain.Of(q.Context); x != nil {
+		x.Notef("policy %s %s the address %s of the answer", q.policy.name, what, a)
 	}
-	q.count(p, verdict)
-	q.log(p, verdict, what+" "+a.String()+" for", a.String())
+	q.count(verdict)
+	q.log(verdict, what+" "+a.String()+" for", a.String())
 }
 
-func (q *query) recordFailed(p *guestPolicy, err error) {
-	q.count(p, failed)
-	q.log(p, failed, fmt.Sprintf("has no open address (%v) for", err), "")
+func (q *query) recordFailed(err error) {
+	q.count(failed)
+	q.log(failed, fmt.Sprintf("has no open address (%v) for", err), "")
 }
 
 func (q *query) recordOpened(to []opening.Destination) {
-	if l, ok := q.ctx.Value(labelsKey{}).(*labels); ok {
+	if l, ok := q.Context.Value(labelsKey{}).(*labels); ok {
 		l.opened = to
 	}
 }
@@ -100,45 +100,45 @@ func joined[T fmt.Stringer](all []T) string {
 }
 
 // count does not count a query that an operator explains.
-func (q *query) count(p *guestPolicy, verdict string) {
-	if explain.Of(q.ctx) == nil {
-		verdicts.WithLabelValues(metrics.WithServer(q.ctx), metrics.WithView(q.ctx), p.name, verdict).Inc()
+func (q *query) count(verdict string) {
+	if explain.Of(q.Context) == nil {
+		verdicts.WithLabelValues(metrics.WithServer(q.Context), metrics.WithView(q.Context), q.policy.name, verdict).Inc()
 	}
-	if l, ok := q.ctx.Value(labelsKey{}).(*labels); ok {
-		l.policy, l.verdict = p.name, verdict
+	if l, ok := q.Context.Value(labelsKey{}).(*labels); ok {
+		l.policy, l.verdict = q.policy.name, verdict
 	}
 }
 
 // log logs a verdict once per guest, name and address.
-func (q *query) log(p *guestPolicy, verdict, what, address string) {
+func (q *query) log(verdict, what, address string) {
 	o := q.origin
-	if explain.Of(q.ctx) != nil || !p.lines.isNew(o, verdict, q.state.Name(), address) {
+	if explain.Of(q.Context) != nil || !q.policy.lines.isNew(o, verdict, q.state.Name(), address) {
 		return
 	}
 	network := o.Switch
 	if !o.Network.IsZero() {
 		network = o.Network.String()
 	}
-	log.Infof("policy %s %s name %s type %s from port %q network %q", p.name, what, q.state.Name(), dns.Type(q.state.QType()), o.Port, network)
+	log.Infof("policy %s %s name %s type %s from port %q network %q", q.policy.name, what, q.state.Name(), dns.Type(q.state.QType()), o.Port, network)
 }
 
-func (q *query) explain(x *explain.Step, d *decision) {
+func (q *query) explain(x *explain.Step) {
 	said := "does not exist"
-	if d.verdict == policy.Above {
+	if q.verdict == policy.Above {
 		said = "has no records"
 	}
 	x.Find(explain.Finding{
 		Code:   api.CodePolicy,
-		Text:   fmt.Sprintf("an egress policy decides: %s (%s) does not allow %s, and no other policy of the guest does. So the plugin egress says that it %s, and no server is asked", d.policy.name, d.policy.at, q.state.Name(), said),
-		Remedy: "if the guest is to have the name, " + d.policy.toAllow(q.state.Name()),
+		Text:   fmt.Sprintf("an egress policy decides: %s (%s) does not allow %s, and no other policy of the guest does. So the plugin egress says that it %s, and no server is asked", q.policy.name, q.policy.at, q.state.Name(), said),
+		Remedy: "if the guest is to have the name, " + q.policy.toAllow(q.state.Name()),
 	})
 }
 
-func (q *query) explainNotAllowed(x *explain.Step, d *decision) {
+func (q *query) explainNotAllowed(x *explain.Step) {
 	x.Find(explain.Finding{
 		Code:   api.CodeNotOpened,
-		Text:   fmt.Sprintf("the answer opens no address: the egress policy %s (%s) does not allow %s, and no other policy of the guest does", d.policy.name, d.policy.at, q.state.Name()),
-		Remedy: "if the guest is to reach the name, " + d.policy.toAllow(q.state.Name()),
+		Text:   fmt.Sprintf("the answer opens no address: the egress policy %s (%s) does not allow %s, and no other policy of the guest does", q.policy.name, q.policy.at, q.state.Name()),
+		Remedy: "if the guest is to reach the name, " + q.policy.toAllow(q.state.Name()),
 	})
 }
 
