@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -144,6 +145,11 @@ type Settings struct {
 	Most, MostOfNetwork int
 	// Grace is how long a destination stays open after Lasts without packets.
 	Grace time.Duration
+}
+
+// String returns the settings as properties of *egress*.
+func (s Settings) String() string {
+	return fmt.Sprintf("bit %d, max_addresses %d %d and grace %s", s.Bit, s.Most, s.MostOfNetwork, s.Grace)
 }
 
 // DefaultBit is the default of Settings.Bit.

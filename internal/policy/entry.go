@@ -170,6 +170,9 @@ func isAddress(host string) bool {
 	}
 	last := strings.TrimSuffix(host, ".")
 	last = last[strings.LastIndexByte(last, '.')+1:]
+	if hex, ok := strings.CutPrefix(strings.ToLower(last), "0x"); ok {
+		return strings.Trim(hex, "0123456789abcdef") == ""
+	}
 	return last != "" && strings.Trim(last, "0123456789") == ""
 }
 
@@ -220,7 +223,7 @@ func checkLabel(label string) error {
 		switch c := label[i]; {
 		case 'a' <= c && c <= 'z', '0' <= c && c <= '9', c == '-', c == '_':
 		case c == '*':
-			return errors.New(`expected * only as the first label, as in *.example.org`)
+			return errors.New(`expected * only as the first label of a name, as in *.example.org`)
 		case c >= 0x80:
 			return errors.New("expected an internationalized name in its A-label form, such as xn--bcher-kva.example (RFC 5890)")
 		default:
@@ -252,9 +255,12 @@ func (e Entry) String() string {
 	return b.String()
 }
 
-// Warning warns of a wildcard below a public suffix, where anybody may register names; "" for none. The list of
-// suffixes is the binary's.
+// Warning warns of all addresses, and of a wildcard below a public suffix, where anybody may register names; "" for
+// none. The list of suffixes is the binary's.
 func (e Entry) Warning() string {
+	if e.Name == "" && e.Prefix.Bits() == 0 {
+		return fmt.Sprintf("%s allows all addresses, private ones and the node's too", e)
+	}
 	if !e.Wildcard {
 		return ""
 	}

@@ -222,7 +222,7 @@ func TestParseRefuses(t *testing.T) {
 		long + "a.org", long + "." + long + "." + long + "." + strings.Repeat("b", 50) + ".example.org",
 		"pypi.org:", "pypi.org:0", "pypi.org:0443", "pypi.org:+443", "pypi.org:65536", "pypi.org:443/", "pypi.org:443/TCP", "pypi.org:443/icmp", "pypi.org:https", "pypi.org:80-443",
 		"192.0.2.1/24", "192.0.2.0/33", "192.0.2", "192.0.2.256", "*.192.0.2.1", "2001:db8::1/32", "2001:db8::/129", "fe80::1%eth0", "::ffff:192.0.2.1", "::ffff:192.0.2.0/120",
-		"[2001:db8::1", "[pypi.org]:443", "[2001:db8::1]443", "[2001:db8::1]:x", "[192.0.2.1]:443", "pypi.org/24",
+		"[2001:db8::1", "[pypi.org]:443", "[2001:db8::1]443", "[2001:db8::1]:x", "[192.0.2.1]:443", "pypi.org/24", "0x7f000001", "127.0X1:80",
 	} {
 		e, err := Parse(word)
 		if err == nil || e != (Entry{}) {
@@ -237,7 +237,7 @@ func TestWarning(t *testing.T) {
 	for word, want := range map[string]bool{
 		"*.com": true, "*.co.uk": true, "*.github.io": true, "*.ck": true, "*.s3.amazonaws.com:443": true, "*.xn--p1ai": true,
 		"*.pypi.org": false, "com": false, "github.io": false, "*.puntdns.github.io": false, "*.internal": false, "*.corp.internal": false, "*.www.ck": false,
-		"192.0.2.0/24": false, "*.in-addr.arpa": true,
+		"192.0.2.0/24": false, "*.in-addr.arpa": true, "0.0.0.0/0": true, "[::/0]:443": true, "0.0.0.0/1": false,
 	} {
 		e, err := Parse(word)
 		if err != nil {

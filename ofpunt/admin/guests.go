@@ -189,7 +189,7 @@ func (t *guestLister) flowCounters(of placement.Key) *api.FlowCounters {
 
 // egress is nil without counters of the switch, and without policy and ACLs.
 func (t *guestLister) egress(s *guests.Served) *api.GuestEgress {
-	out := &api.GuestEgress{Policy: s.Egress != nil, Closed: []string{}, Bit: t.srv.ACLBit}
+	out := &api.GuestEgress{Policy: s.Egress != nil, Closed: []string{}, Bit: t.srv.ExpectedBit()}
 	closed := t.closedByACL.Of(s.Key)
 	for i, is := range []bool{closed.IPv4, closed.IPv6} {
 		if is {

@@ -13,13 +13,12 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// closedByACL asks the switch which guests ACLs close. It returns nil without *egress*, or if OVN's stages are
-// unknown.
+// closedByACL asks the switch which guests ACLs close. It returns nil if OVN's stages are unknown.
 func closedByACL(ctx context.Context, sw flows.Switch, srv *Server, at placement.Pipeline) (placement.ClosedByACL, error) {
-	if srv.ACLBit == 0 || at.EgressTable == 0 {
+	if at.EgressTable == 0 {
 		return nil, nil
 	}
-	all, err := sw.FlowStats(ctx, openflow.FlowStatsRequest{Table: openflow.TableAll, Match: placement.MatchUnmarked(srv.ACLBit)})
+	all, err := sw.FlowStats(ctx, openflow.FlowStatsRequest{Table: openflow.TableAll, Match: placement.MatchUnmarked(srv.ExpectedBit())})
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync/atomic"
@@ -50,6 +51,9 @@ type Config struct {
 	// More are all ovnhosts' requests, only in a trial: it asks before the plugins do.
 	More []ovndb.Requests
 }
+
+// ExpectedBit returns the bit that ACLs for egress have, the default one without *egress*.
+func (c *Config) ExpectedBit() uint8 { return cmp.Or(c.ACLBit, opening.DefaultBit) }
 
 // Server is one Corefile's part for one bridge.
 type Server struct {
