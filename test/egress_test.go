@@ -4,6 +4,7 @@ package test
 
 import (
 	"net"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -150,10 +151,16 @@ func TestEgress(t *testing.T) {
 	// Behind the ACLs nothing opens for the guest.
 	n.NBCTL("pg-add", "closed", "red-vm1", "--", "--type=port-group", "acl-add", "closed", "from-lport", "32766", "inport == @closed && ip && pkt.mark[31] == 0", "drop")
 	n.Sync()
-	n.Eventually("the ACLs", func() error {
+	withoutPolicy := func() error {
 		var all api.Guests
 		s.operator().ask(&all, "guests", "red-vm1")
 		got := codesOf(all.Guests[0].Problems)
 		return errorUnless(slices.Equal(got, []string{api.CodeEgressWithoutPolicy}), "%q", got)
-	})
+	}
+	n.Eventually("the ACLs", withoutPolicy)
+	s.endWell()
+	// The ACLs may stay when egress is taken out of the Corefile.
+	egress := regexp.MustCompile(`(?s)\n    egress \{.*?\n    \}`)
+	s = serve(t, n.Lab, egress.ReplaceAllString(egressCorefile(n.Lab, "observe", up.Addr), ""))
+	n.Eventually("the ACLs, without egress", withoutPolicy)
 }
