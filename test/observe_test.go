@@ -147,11 +147,11 @@ func TestObserveStart(t *testing.T) {
     errors
 }`)
 			s.ready(503)
-			_, body, err := l.Node.HTTPGet(within(t, wait), "http://"+readyAddr+"/ready")
 			for _, want := range []string{"ofpunt: bridge br-int: unix:" + late["switch"], "ovnhosts: OVN_Southbound: not in sync: unix:" + late["names"]} {
-				if err != nil || !strings.Contains(body, want) {
-					t.Errorf("ready says %q (%v), want %q in it", body, err, want)
-				}
+				l.Eventually("the reason", func() error {
+					_, body, err := l.Node.HTTPGet(within(t, wait), "http://"+readyAddr+"/ready")
+					return errorUnless(err == nil && strings.Contains(body, want), "ready says %q (%v), want %q in it", body, err, want)
+				})
 			}
 			s.reaches(0, "coredns_ofpunt_connected", "bridge", "br-int")
 			s.reaches(0, "coredns_ofpunt_local_database_up", "bridge", "br-int")

@@ -232,11 +232,23 @@ func (n *routed) count(s *server) (c puntCount) {
 	return c
 }
 
+// settled counts once no packet is on its way, as the last ones of a TCP connection may be.
+func (n *routed) settled(s *server) (c puntCount) {
+	n.t.Helper()
+	c = n.count(s)
+	n.Eventually("the end of the punts before", func() error {
+		before := c
+		c = n.count(s)
+		return errorUnless(c == before, "%+v after %+v", c, before)
+	})
+	return c
+}
+
 // punts runs f, which must cause so many punts. One more, of another guest, marks
 // the end: had f caused too many, they would be counted before it.
 func (n *routed) punts(t *testing.T, s *server, want int, f func()) {
 	t.Helper()
-	before := n.count(s)
+	before := n.settled(s)
 	f()
 	expect(t, n.peer, fromPuntdns, "@"+resolver4, "db.internal")
 	want++

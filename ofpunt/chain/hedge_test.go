@@ -127,9 +127,8 @@ func TestHedge(t *testing.T) {
 					t.Errorf("%s: counted: %v, want %q alone", answer, grown, tt.counted)
 				}
 			}
-			if first.asked.Load() == 0 {
-				t.Error("the first was not asked")
-			}
+			// The second may answer before the first has read its query.
+			testkit.Eventually(t, "a query at the first", func() bool { return first.asked.Load() > 0 })
 		})
 	}
 }

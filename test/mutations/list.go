@@ -273,7 +273,7 @@ var list = []mutation{
 	},
 	{
 		name: "egress-opens-private", file: "plugin/egress/open.go",
-		find: `if w.foreign || q.closes(a) || `, put: `if w.foreign || `,
+		find: `if q.foreign || q.closes(a) || `, put: `if q.foreign || `,
 		caught: "plugin/egress TestOpens",
 	},
 	{
@@ -284,12 +284,12 @@ var list = []mutation{
 	},
 	{
 		name: "egress-opens-replaced", file: "plugin/egress/open.go",
-		find: `if origin.JudgeAnswer(q.ctx, q.state.Req, m) {`, put: `if false {`,
+		find: `if origin.JudgeAnswer(q.Context, q.state.Req, m) {`, put: `if false {`,
 		caught: "plugin/egress TestReplaced",
 	},
 	{
 		name: "egress-opens-by-tenant", file: "plugin/egress/egress.go",
-		find: `foreign := h.forwards != nil && h.forwards.Takes(o, state.Name(), state.QType())`, put: `foreign := false`,
+		find: `q.foreign = h.forwards != nil && h.forwards.Takes(o, state.Name(), state.QType())`, put: `q.foreign = false`,
 		caught: "plugin/egress TestEnforce",
 	},
 	{
