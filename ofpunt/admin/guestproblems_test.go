@@ -93,7 +93,7 @@ func TestRefused(t *testing.T) {
 	if got := b.openWarning(nil); got != nil {
 		t.Errorf("unknown ACLs: %+v", got)
 	}
-	if got := b.openWarning(placement.ClosedByACL{}); len(got) != 1 || got[0].Code != api.CodeEgressOpen || !strings.HasPrefix(got[0].Text, "1 guests ") {
+	if got := b.openWarning(placement.ClosedByACL{}); len(got) != 1 || got[0].Code != api.CodeEgressOpen || !strings.HasSuffix(got[0].Text, ": 1") {
 		t.Errorf("a guest with a policy and without ACLs: %+v", got)
 	}
 	if got := b.openWarning(placement.ClosedByACL{placement.Key{}: {IPv4: true, IPv6: true}}); got != nil {
