@@ -4,12 +4,15 @@ package test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +21,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/puntdns/puntdns/internal/control/api"
+	"github.com/puntdns/puntdns/test/lab"
 )
 
 // Plugins above egress change questions and answers. egress judges the name that it gets, and the answer that it gives to rpz.
@@ -127,6 +131,72 @@ func TestEgressHostile(t *testing.T) {
 		c.Close()
 	}
 	s.reaches(101, "coredns_ofpunt_open_destinations")
+	s.endWell()
+}
+
+var droppedFragments = regexp.MustCompile(`n_packets=(\d+), .*nw_frag=.* actions=drop`)
+
+// Fragments reach open addresses. Others end before connection tracking, which may keep them and send them later with
+// another packet.
+func TestEgressFragments(t *testing.T) {
+	t.Parallel()
+	n := newOutside(t)
+	s := serve(t, n.Lab, n.corefile("allow *.example"))
+	dropped := func() (packets int) {
+		n.Node.Revalidate()
+		for _, m := range droppedFragments.FindAllStringSubmatch(n.Node.OFCTL("dump-flows", lab.Bridge, ourCookie), -1) {
+			k, err := strconv.Atoi(m[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			packets += k
+		}
+		return packets
+	}
+	datagram := make([]byte, 4000) // three fragments
+	for _, tt := range []struct {
+		qtype        uint16
+		open, closed string
+	}{{dns.TypeA, "192.0.2.1", "192.0.2.2"}, {dns.TypeAAAA, "2001:db8::1", "2001:db8::2"}} {
+		send := func(to string) (answered func(time.Duration) error) {
+			t.Helper()
+			server, err := n.outside.ListenPacket("udp", net.JoinHostPort(to, "9"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { server.Close() })
+			c, err := n.vm.Dial(within(t, wait), "udp", net.JoinHostPort(to, "9"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { c.Close() })
+			if _, err := c.Write(datagram); err != nil {
+				t.Fatal(err)
+			}
+			return func(limit time.Duration) error {
+				if err := server.SetReadDeadline(time.Now().Add(limit)); err != nil {
+					return err
+				}
+				k, _, err := server.ReadFrom(make([]byte, 2*len(datagram)))
+				return errors.Join(err, errorUnless(err != nil || k == len(datagram), "%d octets", k))
+			}
+		}
+		before := dropped()
+		arrives := send(tt.closed)
+		n.Eventually("three fragments are dropped", func() error {
+			got := dropped() - before
+			return errorUnless(got == 3, "%s: %d", tt.closed, got)
+		})
+		if err := arrives(closedFor); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("a datagram in fragments comes to %s: %v", tt.closed, err)
+		}
+		if _, err := n.resolve(n.vm, "n1.example.", tt.qtype); err != nil {
+			t.Fatal(err)
+		}
+		if err := send(tt.open)(wait); err != nil {
+			t.Errorf("a datagram in fragments does not come to %s: %v", tt.open, err)
+		}
+	}
 	s.endWell()
 }
 

@@ -303,8 +303,9 @@ func TestEgressOpens(t *testing.T) {
 	for _, f := range e.Flows {
 		flows[f.For]++
 	}
-	// Seven flows punt queries. One clears a mark of the guest, two make destinations exact. Openings are left out.
-	if flows["query"] != 7 || flows["egress"] != 3 {
+	// Seven flows punt queries. One clears a mark of the guest, two make destinations exact, two drop fragments. Openings
+	// are left out.
+	if flows["query"] != 7 || flows["egress"] != 5 {
 		t.Errorf("puntctl explain has these flows: %v", flows)
 	}
 	for _, tt := range []struct {

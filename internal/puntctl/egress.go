@@ -231,8 +231,8 @@ func (c *closedGroup) allowed() (all []string) {
 	// Unicast DHCP is left out: any host could be the server. Without its answer clients renew by broadcast
 	// (RFC 2131, section 4.4.5).
 	all = append(all,
-		"ip4.dst == 255.255.255.255 && udp.src == 68 && udp.dst == 67",
-		"ip6.dst == ff02::1:2 && udp.src == 546 && udp.dst == 547")
+		"eth.bcast && ip4.dst == 255.255.255.255 && udp.src == 68 && udp.dst == 67",
+		"eth.mcast && ip6.dst == ff02::1:2 && udp.src == 546 && udp.dst == 547")
 	if c.metadata {
 		all = append(all, "ip4.dst == "+metadataAddress+" && tcp.dst == 80")
 	}

@@ -441,6 +441,7 @@ func (s *script) flow(f *openflow.FlowMod) string {
 		return s.connection(f)
 	}
 	_, isClosed := placement.ClosedGuest(f)
+	ofFragments := slices.ContainsFunc(f.Match.Fields(), func(x openflow.Field) bool { return strings.HasPrefix(x.String(), "ip_frag=") })
 	switch {
 	case keyOf(f) == leaseKey:
 		what = "lease"
@@ -455,6 +456,9 @@ func (s *script) flow(f *openflow.FlowMod) string {
 		}
 		if isClosed {
 			what = "drop"
+		}
+		if ofFragments {
+			what += ", fragments"
 		}
 		for _, field := range f.Match.Fields() {
 			if text := field.String(); strings.HasPrefix(text, "reg14=") || strings.HasPrefix(text, "in_port=") {
@@ -471,7 +475,7 @@ func (s *script) flow(f *openflow.FlowMod) string {
 		return what + ", somebody else's"
 	case f.HardTimeout == 1 && f.Command == openflow.Add:
 		return what + ", for a second, " + s.generation(generationOf(f.Cookie))
-	case !isClosed && len(f.Actions) == 0 && f.Command == openflow.Add:
+	case !isClosed && !ofFragments && len(f.Actions) == 0 && f.Command == openflow.Add:
 		return what + ", spoiled, " + s.generation(generationOf(f.Cookie))
 	}
 	return what + ", " + s.generation(generationOf(f.Cookie))

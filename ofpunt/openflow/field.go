@@ -71,6 +71,7 @@ const (
 const (
 	nxmReg0    = 0 // to 15
 	nxmTunID   = 16
+	nxmIPFrag  = 26
 	nxmPktMark = 33
 	nxmCTState = 105
 	nxmCTZone  = 106
@@ -128,6 +129,9 @@ func PktMark(v uint32) Field { return field(classNXM1, nxmPktMark, be.AppendUint
 
 // PktMarkMasked matches masked bits of PktMark.
 func PktMarkMasked(v, mask uint32) Field { return PktMark(v).withMask(be.AppendUint32(nil, mask)) }
+
+// Fragment matches fragments of IP packets, the first one too.
+func Fragment() Field { return field(classNXM1, nxmIPFrag, []byte{1}).withMask([]byte{1}) }
 
 // InPort matches the ingress port.
 func InPort(port uint32) Field {
@@ -361,6 +365,8 @@ func (f Field) Name() string {
 		return "reg" + strconv.Itoa(int(f.id))
 	case f.class == classNXM1 && f.id == nxmPktMark:
 		return "pkt_mark"
+	case f.class == classNXM1 && f.id == nxmIPFrag:
+		return "ip_frag"
 	case f.class == classNXM1 && f.id == nxmCTState:
 		return "ct_state"
 	case f.class == classNXM1 && f.id == nxmCTZone:

@@ -21,14 +21,19 @@ import (
 //	│      set the guard bit, clear   │       │  5 adopted connections          ─► set the bit │
 //	│      the bit,                   │       │  3 a guest that arrives         ─► adopt       │
 //	│                                 │       │    no flow: nothing, and back                  │
-//	│      ... and this table again   │◄──────┤                                                │
-//	└─────────────────────────────────┘       └────────────────────────────────────────────────┘
+//	│      ... and this table again:  │◄──────┤                                                │
+//	│ 1000 fragments without the bit: │       └────────────────────────────────────────────────┘
+//	│      drop                       │
+//	└─────────────────────────────────┘
 //
 // The guest's flow moves the destination address onto itself, so that a datapath cache entry covers one address.
 // Otherwise a cached drop would cover neighbours, and outlast an answer that opens a neighbour.
 //
 // TCP connections of a guest that arrives by live migration have no opening. For a time, a segment without SYN makes
 // the switch learn a flow for its connection, which ends when idle.
+//
+// Fragments end before connection tracking, as Open vSwitch's userspace datapath may send incomplete IPv6 fragments
+// with another packet behind the ACLs (conntrack of 3.1.0).
 //
 // Security: a guest on an internal port chooses its packets' mark (SO_MARK in socket(7)); the kernel keeps the mark
 // across network namespaces. So the table before clears both bits of packets with the guard bit.
@@ -77,6 +82,8 @@ func (s *Service) egressFlows(at Pipeline, g *Guest) (flows []openflow.FlowMod) 
 			openflow.Move{Src: family.destination, Dst: family.destination, Bits: family.bits},
 			openflow.SetField{Field: openflow.PktMarkMasked(guard, bit|guard)},
 			openflow.Resubmit{Table: EgressTable}, openflow.Resubmit{Table: at.EgressTable}))
+		fragment := openflow.NewMatch(append(g.match(OVN), openflow.EthType(family.ethernet), openflow.Fragment(), openflow.PktMarkMasked(guard, bit|guard))...)
+		flows = append(flows, s.flow(at.EgressTable, priorityEgress, fragment))
 	}
 	return flows
 }

@@ -18,19 +18,22 @@ func (noNetworks) Allows(string, opening.Destination) bool { return false }
 func (noNetworks) Networks() []opening.Network             { return nil }
 func (noNetworks) Sum() uint64                             { return 0 }
 
-func TestForgedMark(t *testing.T) {
+// Marks that the guest has set are cleared, and fragments to other destinations dropped.
+func TestMarks(t *testing.T) {
 	s := Service{EgressBit: 31}
 	var got []string
 	for _, f := range s.egressFlows(Pipeline{Kind: OVN, Table: 30, EgressTable: 14}, &Guest{Key: Key{Datapath: 5, Port: 1}, Egress: noNetworks{}}) {
 		got = append(got, f.String())
 	}
-	if len(got) != 3 {
+	if len(got) != 5 {
 		t.Fatal(strings.Join(got, "\n"))
 	}
 	for i, want := range [][]string{
 		{"table=13", "pkt_mark=0x40000000/0x40000000", "0x0/0xc0000000", "13"},
-		{"table=14", "pkt_mark=0x0/0x40000000", "0x40000000/0xc0000000"},
-		{"table=14", "pkt_mark=0x0/0x40000000", "0x40000000/0xc0000000"},
+		{"table=14", "eth_type=0x800", "pkt_mark=0x0/0x40000000", "0x40000000/0xc0000000"},
+		{"table=14", "eth_type=0x800", "ip_frag=0x1/0x1,pkt_mark=0x40000000/0xc0000000", "actions=drop"},
+		{"table=14", "eth_type=0x86dd", "pkt_mark=0x0/0x40000000", "0x40000000/0xc0000000"},
+		{"table=14", "eth_type=0x86dd", "ip_frag=0x1/0x1,pkt_mark=0x40000000/0xc0000000", "actions=drop"},
 	} {
 		for _, part := range want {
 			if !strings.Contains(got[i], part) {

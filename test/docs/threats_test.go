@@ -30,7 +30,7 @@ var threatTests = map[string]string{
 	"egress-bypassed":        "plugin/egress.TestStrict plugin/egress.TestLookups internal/policy.TestName internal/policy.FuzzName TestEgress TestEgressInit internal/puntctl.TestEgressInit",
 	"egress-opened":          "plugin/egress.TestOpens TestEgressOpens ofpunt/chain.TestEgressPolicies",
 	"egress-widened":         "plugin/egress.TestNorthbound",
-	"egress-marked":          "ofpunt/placement.TestForgedMark",
+	"egress-marked":          "ofpunt/placement.TestMarks",
 	"egress-adopted":         "ofpunt/flows.TestScripts plugin/egress.TestPolicyOf internal/ovn/ovndb.TestMigrationFromAnUnknownNetwork TestEgressMigration",
 	"egress-flooded":         "ofpunt/flows.TestScripts ofpunt/flows.TestBridgeFull ofpunt/flows.TestLapsesTogether ofpunt/flows.TestOpeningNames ofpunt/flows.TestRequestsBounded",
 	"transfer-by-address":    "ofpunt.TestBlocksWarnedOf",

@@ -136,7 +136,7 @@ var (
 	// CodeEgressWithoutPolicy: ACLs without an egress policy.
 	CodeEgressWithoutPolicy = newCode("egress-without-policy", Code{
 		Docs: "docs/egress.md#see-it", Note: true,
-		Text:     "give the guest a policy in egress; a policy with `observe on` opens nothing. Or remove the port from the port group",
+		Text:     "give the guest a policy in egress; `observe on` and `strict names` open nothing. Or remove the port from the port group",
 		Commands: []string{"ovn-nbctl get Logical_Switch_Port {port} _uuid", "ovn-nbctl --columns=name,ports list Port_Group    # which groups have this port?"},
 	})
 	// CodeEgressPersistent: OVN lets connections go on whose address egress has closed.
