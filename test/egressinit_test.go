@@ -190,6 +190,28 @@ func (n *closedNet) leases(t *testing.T) {
 	}
 }
 
+// keepsDHCP has the guest send DHCP messages to the MAC address of its peer. A router would forward them.
+func (n *closedNet) keepsDHCP(t *testing.T) {
+	t.Helper()
+	raw, peer := n.vm.Raw(), n.peer.Raw()
+	defer raw.Close()
+	defer peer.Close()
+	routed, later := []byte("to be routed"), []byte("later")
+	for _, f := range []udpFrame{{src: "0.0.0.0:68", dst: "255.255.255.255:67"}, {src: "[fe80::ff:fe00:111]:546", dst: "[ff02::1:2]:547"}} {
+		f.srcMAC, f.dstMAC, f.ttl, f.payload = closedMAC, n.peer.MAC, 64, routed
+		if err := raw.Send(f.build(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.resolves(t, resolver4)
+	n.fromServer[0].send(t, string(later), n.toPeer[0].LocalAddr().String())
+	got, err := peer.RecvMatch(within(t, wait), func(f []byte) bool { return bytes.Contains(f, routed) || bytes.Contains(f, later) })
+	if err != nil || bytes.Contains(got, routed) {
+		t.Errorf("the peer gets a DHCP message for its own MAC address: %x, %v", got, err)
+	}
+	n.toPeer[0].want(t, string(later), n.fromServer[0].LocalAddr().String())
+}
+
 // mark sets a bit of pkt_mark in the guest's packets to an address, as puntdns does, and returns a function that ends it.
 func (n *closedNet) mark(t *testing.T, bit int, match string) (end func()) {
 	t.Helper()
@@ -242,6 +264,7 @@ func TestEgressInit(t *testing.T) {
 		n.resolves(t, resolver4)
 		n.fromServer[0].send(t, "later", "10.0.1.12:67")
 		server.want(t, "later", n.fromServer[0].LocalAddr().String())
+		n.keepsDHCP(t)
 	})
 	t.Run("marked", func(t *testing.T) {
 		end := n.mark(t, 31, "ip,nw_dst=10.0.1.12")
