@@ -116,9 +116,10 @@ func (s *Server) readEgress() error {
 		case s.Options.Placement != placement.OVN:
 			all = append(all, fmt.Errorf("%s - ofpunt %s: egress needs the ACLs of OVN, and the placement is %s; expected `strict names` or `observe on`", of.At(), s.Options.Name, s.Options.Placement))
 		case len(e.of) > 0 && settings != s.Openings:
-			all = append(all, fmt.Errorf("%s - ofpunt %s: egress has %v, and %v at %s; expected the same on one bridge", of.At(), s.Options.Name, settings, s.Openings, e.of[0].At()))
+			all = append(all, fmt.Errorf("%s - ofpunt %s: egress has %v; at %s it has %v; expected the same on one bridge", of.At(), s.Options.Name, settings, e.of[0].At(), s.Openings))
+		case len(e.of) == 0:
+			s.Openings = settings
 		}
-		s.Openings = settings
 		e.of = append(e.of, of)
 	}
 	s.warnOfUnjudged()

@@ -32,8 +32,8 @@ import (
 // TCP connections of a guest that arrives by live migration have no opening. For a time, a segment without SYN makes
 // the switch learn a flow for its connection, which ends when idle.
 //
-// Fragments end before connection tracking, as Open vSwitch's userspace datapath may send incomplete IPv6 fragments
-// with another packet behind the ACLs (conntrack of 3.1.0).
+// The switch drops fragments to addresses that are not open before connection tracking. The userspace datapath of Open
+// vSwitch 3.1.0 may forward incomplete fragments past the ACLs, with a later packet.
 //
 // Security: a guest on an internal port chooses its packets' mark (SO_MARK in socket(7)); the kernel keeps the mark
 // across network namespaces. So the table before clears both bits of packets with the guard bit.

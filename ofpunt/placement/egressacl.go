@@ -23,7 +23,7 @@ func (c ClosedByACL) Of(guest Key) Families {
 	return c[Key{Datapath: guest.Datapath, Port: guest.Port}]
 }
 
-// MatchUnmarked matches packets without the egress bit. Few flows except ACLs have this match.
+// MatchUnmarked matches packets without the egress bit. Few flows except ACLs, and the drops of fragments, have this match.
 func MatchUnmarked(bit uint8) openflow.Match {
 	return openflow.NewMatch(openflow.PktMarkMasked(0, 1<<bit))
 }

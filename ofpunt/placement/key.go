@@ -91,7 +91,8 @@ const (
 	RoleQuery
 	// RoleNeighbor is an entry flow for ARP requests or neighbour solicitations.
 	RoleNeighbor
-	// RoleEgress leads to RoleNetwork and RoleOpening, which allow destinations: by a policy, and by an answer.
+	// RoleEgress leads to RoleNetwork and RoleOpening, which allow destinations: by a policy, and by an answer. It drops
+	// fragments to others.
 	RoleEgress
 	RoleNetwork
 	RoleOpening

@@ -89,8 +89,8 @@ type guestPolicy struct {
 // Name implements plugin.Handler.
 func (*Handler) Name() string { return name }
 
-// judged is the context of a judged query for the plugins below, which may look up other names for the name that the guest
-// asked.
+// judged is the context for the plugins below. It marks the query as judged, so egress does not judge the names that
+// these plugins look up for the answer.
 type judged struct{ *query }
 
 type judgedKey struct{}
@@ -203,7 +203,7 @@ type decision struct {
 	entries []*policy.Entry
 }
 
-// decide takes a name in any case. Policies of a guest add up.
+// Policies of a guest add up.
 func (h *Handler) decide(of policies, qname string) decision {
 	d := decision{policy: h.northbound}
 	if len(of.numbers) > 0 {
