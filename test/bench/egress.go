@@ -178,26 +178,27 @@ func (n *closedNetwork) cached(proc *lab.Process) {
 		names = append(names, fmt.Sprintf("c%d.example", i))
 	}
 	file := questions(n.Lab, "cached", names)
-	short := *n.bench
-	short.length = min(n.length, time.Second)
+	length := n.length
+	n.length = min(length, time.Second)
+	defer func() { n.length = length }()
 	vswitchd := n.Node.Daemon("ovs-vswitchd").Pid
 	guests := []struct {
 		row string
 		*lab.Guest
 	}{{eNoPolicy, n.unnamed}, {ePolicy, n.guests[0]}}
 	for _, g := range guests {
-		short.dnsperf(g.Host, resolver, file, 10, 1000)
+		n.dnsperf(g.Host, resolver, file, 10, 1000)
 	}
 	for range n.rounds * turns {
 		for _, g := range guests {
 			switched := n.cpu(vswitchd)
 			var r rate
-			short.rate(eCached, g.row, proc, func() rate {
-				r = short.dnsperf(g.Host, resolver, file, 100, 0)
+			n.rate(eCached, g.row, proc, func() rate {
+				r = n.dnsperf(g.Host, resolver, file, 100, 0)
 				return r
 			})
 			n.put(eCached+eSwitchCPU, g.row, microseconds(n.cpu(vswitchd)-switched)/r.completed)
-			short.latency(eCached, g.row, "udp", peer{asker: g.Host, server: resolver}, names)
+			n.latency(eCached, g.row, "udp", peer{asker: g.Host, server: resolver}, names)
 		}
 	}
 }
