@@ -120,7 +120,7 @@ func (e *extent) bars() []bar {
 		{what: "the leader of three servers is killed: nodes that kept all guests, %", table: tCloudKept, of: most + " puntdns, leader of three killed", least: 100, part: "cluster"},
 		{what: "cached answers with open addresses, queries/s: a guest with a policy to one without", table: eCached + bRate, of: ePolicy, to: eNoPolicy, least: .95},
 		{what: "cached answers with open addresses, p99 at 2,000 queries/s: a guest with a policy to one without", table: eCached + bP99, of: ePolicy, to: eNoPolicy, most: 1.05},
-		{what: "cached answers with open addresses, processor time: a guest with a policy to one without", table: eCached + bCPU, of: ePolicy, to: eNoPolicy, most: 1.25},
+		{what: "cached answers with open addresses, processor time: a guest with a policy to one without", table: eCached + bCPU, of: ePolicy, to: eNoPolicy, most: 1.05},
 		{what: "local names, queries/s: puntdns to another version", table: bLocal + bRate, of: pPuntdns, to: pBefore, least: .97},
 		{what: "local names with metadata, queries/s: puntdns to another version", table: bLocal + bMetadata + bRate, of: pPuntdns, to: pBefore, least: .97},
 		{what: "outside names from cache, queries/s: puntdns to another version", table: bCached + bRate, of: pPuntdns, to: pBefore, least: .97},
