@@ -30,7 +30,7 @@ plugins/generate: internal/plugincfg
 
 internal/address: coredns-log # addresses alone
 internal/auditlog: internal/endpoint internal/escape # no DNS
-internal/authority: internal/control/api internal/corefile internal/explain internal/origin internal/ovn/names coredns dns # it knows names and guests, not the source of either
+internal/authority: internal/control/api internal/corefile internal/explain internal/metricset internal/origin internal/ovn/names coredns dns # it knows names and guests, not the source of either
 internal/cachekey: coredns
 internal/control: internal/control/api internal/control/remedy caddy # whoever has something to show adds it; no DNS
 internal/control/api:

@@ -9,8 +9,9 @@ import (
 	"slices"
 )
 
-// special lists prefixes beside the private, loopback, link-local and multicast ones, which netip has methods for.
-var special = prefixes(
+// special4 and special6 list prefixes beside the private, loopback, link-local and multicast ones, which netip has
+// methods for.
+var special4 = prefixes(
 	"0.0.0.0/8",        // "this network" (RFC 791, section 3.2)
 	"100.64.0.0/10",    // shared address space (RFC 6598)
 	"192.0.0.0/24",     // protocol assignments (RFC 6890); a cloud has its metadata service here
@@ -18,14 +19,17 @@ var special = prefixes(
 	"192.88.99.0/24",   // relays of 6to4 (RFC 7526)
 	"198.18.0.0/15",    // benchmarks (RFC 2544)
 	"240.0.0.0/4",      // reserved, with the broadcast address (RFC 1112, section 4)
-	"::/96",            // IPv4-compatible (RFC 4291, section 2.5.5.1)
-	"64:ff9b:1::/48",   // translation to private IPv4 addresses (RFC 8215)
-	"100::/64",         // discarded (RFC 6666)
-	"100:0:0:1::/64",   // dummy prefix (RFC 9780)
-	"2001::/23",        // protocol assignments (RFC 2928), with Teredo
-	"2002::/16",        // 6to4 (RFC 3056), which may lead to a private IPv4 address
-	"5f00::/16",        // segment routing (RFC 9602)
-	"fec0::/10",        // site-local (RFC 3879)
+)
+
+var special6 = prefixes(
+	"::/96",          // IPv4-compatible (RFC 4291, section 2.5.5.1)
+	"64:ff9b:1::/48", // translation to private IPv4 addresses (RFC 8215)
+	"100::/64",       // discarded (RFC 6666)
+	"100:0:0:1::/64", // dummy prefix (RFC 9780)
+	"2001::/23",      // protocol assignments (RFC 2928), with Teredo
+	"2002::/16",      // 6to4 (RFC 3056), which may lead to a private IPv4 address
+	"5f00::/16",      // segment routing (RFC 9602)
+	"fec0::/10",      // site-local (RFC 3879)
 )
 
 var documentation = prefixes("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32", "3fff::/20")
@@ -59,6 +63,10 @@ func Destination(a netip.Addr) netip.Addr {
 // purpose. Addresses for documentation are not special.
 func IsSpecial(a netip.Addr) bool {
 	a = Destination(a)
+	special := special4
+	if a.Is6() {
+		special = special6
+	}
 	return a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsMulticast() || a.IsUnspecified() || IsIn(special, a)
 }
 

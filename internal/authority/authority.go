@@ -23,13 +23,12 @@ import (
 	"time"
 
 	"github.com/coredns/coredns/plugin"
-	"github.com/coredns/coredns/plugin/metrics"
 	"github.com/coredns/coredns/plugin/pkg/fall"
 	"github.com/coredns/coredns/request"
 	"github.com/miekg/dns"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/puntdns/puntdns/internal/explain"
+	"github.com/puntdns/puntdns/internal/metricset"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
@@ -50,7 +49,7 @@ type Policy struct {
 type Plugin struct {
 	Name string
 	// Answers is by server, view and outcome.
-	Answers *prometheus.CounterVec
+	Answers *metricset.QueryCounter
 }
 
 // Asker is the sender of a query.
@@ -120,7 +119,7 @@ func (p *Policy) Answer(ctx context.Context, of *Plugin, next plugin.Handler, q 
 	if explained != nil {
 		explainReply(explained, m, table) // not counted
 	} else {
-		of.Answers.WithLabelValues(metrics.WithServer(ctx), metrics.WithView(ctx), outcome(table, m)).Inc()
+		of.Answers.Inc(ctx, outcome(table, m))
 	}
 	if err := state.W.WriteMsg(m); err != nil {
 		return dns.RcodeServerFailure, plugin.Error(of.Name, err)

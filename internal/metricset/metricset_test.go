@@ -3,7 +3,12 @@
 package metricset_test
 
 import (
+	"context"
+	"fmt"
+	"slices"
 	"testing"
+
+	"github.com/coredns/coredns/core/dnsserver"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -24,5 +29,36 @@ func TestSet(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, testkit.Collect(t, read)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestQueryCounter(t *testing.T) {
+	c := metricset.New("tested").QueryCounter("queries_total", "Queries.", "outcome", "zone")
+	at := func(server, view string) context.Context {
+		ctx := context.WithValue(t.Context(), dnsserver.Key{}, &dnsserver.Server{Addr: server})
+		return context.WithValue(ctx, dnsserver.ViewKey{}, view)
+	}
+	for range 2 {
+		c.Inc(at("dns://:53", "inside"), "nodata", "a.")
+	}
+	c.Inc(at("dns://:53", "inside"), "nodata", "b.")
+	c.Inc(at("dns://:54", ""), "nodata", "a.")
+	c.Inc(t.Context(), "nodata", "a.")
+	var got []string
+	for _, s := range testkit.Collect(t, c) {
+		got = append(got, fmt.Sprint(s.Labels, " ", s.Value))
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff([]string{
+		"map[outcome:nodata server: view: zone:a.] 1",
+		"map[outcome:nodata server:dns://:53 view:inside zone:a.] 2",
+		"map[outcome:nodata server:dns://:53 view:inside zone:b.] 1",
+		"map[outcome:nodata server:dns://:54 view: zone:a.] 1",
+	}, got); diff != "" {
+		t.Error(diff)
+	}
+	ctx := at("dns://:53", "inside")
+	if n := testing.AllocsPerRun(100, func() { c.Inc(ctx, "nodata", "a.") }); n > 0 {
+		t.Errorf("%v allocations", n)
 	}
 }

@@ -81,7 +81,7 @@ func AddNetworks(list, more []Network) []Network {
 // Policy is what the policies of a guest allow. Equal policies are ==; a changed policy is another one. Methods are
 // safe for concurrent use.
 type Policy interface {
-	// Allows reports whether an answer to name, fully qualified in any case, may open a destination.
+	// Allows reports whether an answer to name, fully qualified, in lower case, may open a destination.
 	Allows(name string, to Destination) bool
 	// Networks are always open. The caller must not change the slice.
 	Networks() []Network
@@ -128,11 +128,14 @@ type Caller interface {
 	LeaveReader()
 }
 
+// CallerKey is the context key of a Caller. A lookup by a plugin has none.
+type CallerKey struct{}
+
 // Opener opens destinations for a guest.
 type Opener interface {
 	// Open returns once the switch has confirmed the destinations, or an error after a second, which may wrap ErrFull
-	// or the cause of ctx.
-	Open(ctx context.Context, a Answer) error
+	// or the cause of ctx. a must not change afterwards.
+	Open(ctx context.Context, a *Answer) error
 	// IsNode reports whether the switch knows an address as the node's, which no name opens.
 	IsNode(a netip.Addr) bool
 }

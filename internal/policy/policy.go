@@ -6,8 +6,8 @@
 //	words ─► Parse ─► []Entry ─► New ─► *Policy
 //	text ───► ParseText ──────────────────┤
 //	                                      │
-//	question ─► Name.Set ─► Policy.Name ──┤
-//	answer ───────────────► Policy.Address┘
+//	question ─► Policy.Name ──────────────┤
+//	answer ───► Policy.Address ───────────┘
 //
 // A Policy does not change once At is set: goroutines may share it.
 package policy
@@ -15,6 +15,7 @@ package policy
 import (
 	"net/netip"
 	"slices"
+	"strings"
 )
 
 // Verdict is a decision about a name. Of several policies the highest counts.
@@ -90,15 +91,17 @@ func (p *Policy) addName(e *Entry) {
 // Entries returns the entries, which the caller must not change.
 func (p *Policy) Entries() []Entry { return p.entries }
 
-// Name appends the entries that allow a name: entries for longer names come later, for the name itself last.
-func (p *Policy) Name(n *Name, entries []*Entry) (Verdict, []*Entry) {
+// Name appends the entries that allow a name: entries for longer names come later, for the name itself last. qname is in
+// lower case, as package dns unpacks it.
+func (p *Policy) Name(qname string, entries []*Entry) (Verdict, []*Entry) {
 	before := len(entries)
 	at, known := p.names["."]
-	for i := n.count - 1; known && i >= 0; i-- {
+	for begin := len(qname); known && begin > 1; {
 		entries = append(entries, at.below...)
-		at, known = p.names[string(n.text[n.labels[i]:n.length])]
+		begin = labelBefore(qname, begin)
+		at, known = p.names[qname[begin:]]
 	}
-	if known && n.count > 0 {
+	if known {
 		entries = append(entries, at.exact...)
 	}
 	switch {
@@ -108,6 +111,18 @@ func (p *Policy) Name(n *Name, entries []*Entry) (Verdict, []*Entry) {
 		return Above, entries
 	}
 	return Denied, entries
+}
+
+// labelBefore returns where the label begins that ends with the dot before end. Escaped dots are of a label (RFC 1035,
+// section 5.1).
+func labelBefore(qname string, end int) int {
+	for end--; ; {
+		end = strings.LastIndexByte(qname[:end], '.')
+		text := qname[:max(end, 0)]
+		if escapes := len(text) - len(strings.TrimRight(text, `\`)); escapes%2 == 0 {
+			return end + 1
+		}
+	}
 }
 
 // Address returns the entry with the longest prefix that has a, nil for none.

@@ -28,11 +28,7 @@ func parseAll(t testing.TB, words string) *Policy {
 }
 
 func decision(p *Policy, qname string) string {
-	var n Name
-	if !n.Set(qname) {
-		return "no name"
-	}
-	switch v, entries := p.Name(&n, nil); v {
+	switch v, entries := p.Name(dns.CanonicalName(qname), nil); v {
 	case Allowed:
 		words := make([]string, len(entries))
 		for i, e := range entries {
@@ -121,9 +117,6 @@ func TestName(t *testing.T) {
 		{"255 octets", "*.example.org", long + strings.Repeat("b", 49) + ".example.org.", "*.example.org."},
 		{"255 octets that are escaped", "*.example.org", strings.Repeat(`\255`, 63) + "." + strings.Repeat(`\255`, 63) + "." + strings.Repeat(`\255`, 63) + "." + strings.Repeat(`\255`, 49) + ".example.org.", "*.example.org."},
 		{"many labels", "*.example.org", deep + "example.org.", "*.example.org."},
-		{"more labels than a name has", "*.example.org", strings.Repeat("a.", 126) + "example.org.", "no name"},
-		{"a text that is no name", "*.example.org", strings.Repeat("a", 2000) + ".example.org.", "no name"},
-		{"nothing", "*.example.org", "", "no name"},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
 			if got := decision(parseAll(t, tt.entries), tt.name); got != tt.want {
@@ -326,14 +319,12 @@ func BenchmarkName(b *testing.B) {
 		words = append(words, fmt.Sprintf("host%d.example.org:443/tcp *.zone%d.example.net", i, i))
 	}
 	p := parseAll(b, strings.Join(words, " "))
-	for _, name := range []string{"host499.example.org.", "a.b.zone499.example.net.", "WWW.Example.COM.", "www.example.org.", strings.Repeat("a.", 122) + "example.com."} {
+	for _, name := range []string{"host499.example.org.", "a.b.zone499.example.net.", "www.example.com.", "www.example.org.", strings.Repeat("a.", 122) + "example.com."} {
 		b.Run(name[:min(len(name), 24)], func(b *testing.B) {
 			var some [8]*Entry
 			b.ReportAllocs()
 			for b.Loop() {
-				var n Name
-				n.Set(name)
-				p.Name(&n, some[:0])
+				p.Name(name, some[:0])
 			}
 		})
 	}
@@ -344,10 +335,8 @@ func TestAllocations(t *testing.T) {
 	address := netip.MustParseAddr("2001:db8::1")
 	some := make([]*Entry, 8)
 	if n := testing.AllocsPerRun(100, func() {
-		for _, name := range []string{"PyPI.org.", "a.EXAMPLE.org.", "other.test."} {
-			var n Name
-			n.Set(name)
-			p.Name(&n, some[:0])
+		for _, name := range []string{"pypi.org.", "a.example.org.", "other.test."} {
+			p.Name(name, some[:0])
 		}
 		p.Address(address)
 	}); n > 0 {

@@ -135,13 +135,13 @@ func (b *Bridge) puntBridge() punt.Bridge {
 	return punt.Bridge{Name: b.name, Tally: b.tally, Refusals: &b.refusals, Watch: b.feed, Ports: &b.ports, Conn: &b.conn, Draining: &b.draining, Open: b.open}
 }
 
-// open opens the destinations of a guest's answer. by may be nil.
-func (b *Bridge) open(ctx context.Context, guest placement.Key, a *opening.Answer, by opening.Caller) error {
+// open opens the destinations of a guest's answer.
+func (b *Bridge) open(ctx context.Context, guest placement.Key, a *opening.Answer) error {
 	f := b.openings.Load()
 	if f == nil {
 		return errors.New("there is no connection to the switch")
 	}
-	return f.Open(ctx, guest, a, by)
+	return f.Open(ctx, guest, a)
 }
 
 // Openings asks the switch for the open destinations of guests with an egress policy.

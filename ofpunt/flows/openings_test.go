@@ -309,13 +309,13 @@ func TestOpenEnds(t *testing.T) {
 		rec := NewReconciler(nil, new(Memory), nil)
 		a := opening.Answer{Name: "x.", To: []opening.Destination{destination(1)}, Lasts: time.Minute}
 		done := make(chan error)
-		go func() { done <- rec.Open(context.Background(), guestKey(1), &a, nil) }()
+		go func() { done <- rec.Open(context.Background(), guestKey(1), &a) }()
 		synctest.Wait()
 		rec.Stop()
 		if err := <-done; err == nil {
 			t.Error("opened")
 		}
-		if err := rec.Open(context.Background(), guestKey(1), &a, nil); err == nil {
+		if err := rec.Open(context.Background(), guestKey(1), &a); err == nil {
 			t.Error("opened later")
 		}
 	})

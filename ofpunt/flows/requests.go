@@ -33,16 +33,15 @@ func newRequests() requests {
 }
 
 // Open returns once the switch has confirmed that a guest may send to an answer's destinations. The error wraps
-// opening.ErrFull, context.DeadlineExceeded after confirmWithin, or the cause of ctx, or says what prevents it. by
-// may be nil.
-func (rec *Reconciler) Open(ctx context.Context, guest placement.Key, a *opening.Answer, by opening.Caller) error {
+// opening.ErrFull, context.DeadlineExceeded after confirmWithin, or the cause of ctx, or says what prevents it.
+func (rec *Reconciler) Open(ctx context.Context, guest placement.Key, a *opening.Answer) error {
 	r := &rec.requests
 	token, done := r.add(guest, a, time.Now())
 	if done == nil {
 		return nil
 	}
 	rec.notify()
-	if by != nil {
+	if by, ok := ctx.Value(opening.CallerKey{}).(opening.Caller); ok {
 		by.LeaveReader()
 	}
 	// Most answers return above without a timer.

@@ -59,8 +59,8 @@ var (
 		"TCP connections with guests, those that begin or end included.", "bridge")
 	SwitchErrors = series.Counter("switch_errors_total",
 		"OpenFlow errors of the switch about packet-outs, resumes and renewals, by name.", "bridge", "error")
-	CacheUnstored = series.Counter("cache_unstored_total",
-		"Answers that the plugin cache was not to store, and why: asker, lookup or share.", "server", "view", "reason")
+	CacheUnstored = series.QueryCounter("cache_unstored_total",
+		"Answers that the plugin cache was not to store, and why: asker, lookup or share.", "reason")
 	HedgedQueries = series.Counter("hedged_queries_total",
 		"Queries for which a second server of forward was asked, by the server whose answer the guest has got.", "answer")
 	LeaseExpiries = series.Counter("lease_expiries_total",

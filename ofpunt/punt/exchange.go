@@ -10,6 +10,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/opening"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/ofpunt/metric"
@@ -117,7 +118,7 @@ type exchangeContext struct {
 
 func (c *exchangeContext) Value(key any) any {
 	switch key.(type) {
-	case Key, origin.ExchangeKey:
+	case Key, origin.ExchangeKey, opening.CallerKey:
 		return c.x
 	case origin.Key:
 		return &c.x.from.origin

@@ -37,7 +37,7 @@ type Bridge struct {
 	// Conn is the newest connection to the switch, nil without one. TCP connections outlive it.
 	Conn *atomic.Pointer[openflow.Conn]
 	// Open is opening.Opener for a guest.
-	Open func(ctx context.Context, guest placement.Key, a *opening.Answer, by opening.Caller) error
+	Open func(ctx context.Context, guest placement.Key, a *opening.Answer) error
 	// Draining is set at shutdown.
 	Draining *atomic.Bool
 }

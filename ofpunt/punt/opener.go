@@ -17,12 +17,8 @@ type opener struct {
 	guest  placement.Key
 }
 
-func (o *opener) Open(ctx context.Context, a opening.Answer) error {
-	var by opening.Caller
-	if x, ok := FromContext(ctx); ok {
-		by = x
-	}
-	return o.intake.bridge.Open(ctx, o.guest, &a, by)
+func (o *opener) Open(ctx context.Context, a *opening.Answer) error {
+	return o.intake.bridge.Open(ctx, o.guest, a)
 }
 
 // IsNode implements opening.Opener.

@@ -6,9 +6,19 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/puntdns/puntdns/internal/opening"
 	"github.com/puntdns/puntdns/internal/vswitch"
 	"github.com/puntdns/puntdns/ofpunt/ports"
 )
+
+// Who opens destinations must leave the reader first.
+func TestCaller(t *testing.T) {
+	x := new(Exchange)
+	if by := (&exchangeContext{t.Context(), x}).Value(opening.CallerKey{}); by != x {
+		t.Errorf("%v", by)
+	}
+	var _ opening.Caller = x
+}
 
 // The local database has addresses of the node, once it has been read.
 func TestIsNode(t *testing.T) {

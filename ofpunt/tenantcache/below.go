@@ -11,7 +11,6 @@ import (
 
 	"github.com/coredns/coredns/plugin"
 	"github.com/coredns/coredns/plugin/metadata"
-	"github.com/coredns/coredns/plugin/metrics"
 	"github.com/coredns/coredns/plugin/pkg/dnsutil"
 	"github.com/coredns/coredns/plugin/pkg/response"
 	"github.com/miekg/dns"
@@ -169,5 +168,5 @@ func (x *run) count(reason string) {
 	if reason == reasonPassed {
 		return
 	}
-	metric.CacheUnstored.WithLabelValues(metrics.WithServer(x.Context), metrics.WithView(x.Context), reason).Inc()
+	metric.CacheUnstored.Inc(x.Context, reason)
 }

@@ -14,8 +14,8 @@ import (
 
 const maxChain = 16
 
-// chainOf returns the question's name and the target of each CNAME record.
-func chainOf(m *dns.Msg, qname string) (chain []string) {
+// appendChain appends the question's name and the target of each CNAME record.
+func appendChain(chain []string, m *dns.Msg, qname string) []string {
 	chain = append(chain, qname)
 	for range maxChain {
 		i := slices.IndexFunc(m.Answer, func(rr dns.RR) bool {
@@ -37,11 +37,12 @@ func onChain(chain []string, owner string) bool {
 // addressesIn takes the records of the question's type and class. rpz does not judge the addresses of others.
 func addressesIn(m *dns.Msg, question dns.Question) iter.Seq2[dns.RR, netip.Addr] {
 	return func(yield func(dns.RR, netip.Addr) bool) {
+		var some [4]net.IP // more are rare
 		for _, rr := range m.Answer {
 			if !isAsked(rr.Header(), question) {
 				continue
 			}
-			for _, ip := range addressesOf(rr) {
+			for _, ip := range appendAddresses(some[:0], rr) {
 				if a, ok := netip.AddrFromSlice(ip); ok && !yield(rr, a.Unmap()) {
 					return
 				}
@@ -55,21 +56,21 @@ func isAsked(h *dns.RR_Header, q dns.Question) bool {
 }
 
 // Clients connect to hints before they ask for addresses (RFC 9460, section 7.3).
-func addressesOf(rr dns.RR) []net.IP {
+func appendAddresses(all []net.IP, rr dns.RR) []net.IP {
 	switch rr := rr.(type) {
 	case *dns.A:
-		return []net.IP{rr.A}
+		return append(all, rr.A)
 	case *dns.AAAA:
-		return []net.IP{rr.AAAA}
+		return append(all, rr.AAAA)
 	case *dns.HTTPS:
-		return hintsOf(rr.Value)
+		return appendHints(all, rr.Value)
 	case *dns.SVCB:
-		return hintsOf(rr.Value)
+		return appendHints(all, rr.Value)
 	}
-	return nil
+	return all
 }
 
-func hintsOf(values []dns.SVCBKeyValue) (all []net.IP) {
+func appendHints(all []net.IP, values []dns.SVCBKeyValue) []net.IP {
 	for _, v := range values {
 		switch v := v.(type) {
 		case *dns.SVCBIPv4Hint:

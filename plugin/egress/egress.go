@@ -117,8 +117,9 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 		return plugin.NextOrFailure(name, h.Next, ctx, w, r)
 	}
 	q := &query{ResponseWriter: w, Context: ctx, handler: h, origin: o, state: state}
-	q.policies = policies{append(q.some[:0], numbers...), northbound}
-	q.decision = h.decide(q.policies, state.Name())
+	q.labels, _ = ctx.Value(labelsKey{}).(*labels)
+	q.policies = policies{append(q.room.numbers[:0], numbers...), northbound}
+	q.decision = h.decide(q.policies, state.Name(), q.room.entries[:0])
 	switch {
 	case q.verdict == policy.Allowed:
 		q.recordAllowed()
@@ -189,10 +190,18 @@ type query struct {
 	origin   *origin.Origin
 	state    request.Request
 	policies policies
-	some     [8]int // room for policies.numbers
 	decision
 	// foreign: a server of the tenant answers, which opens nothing.
 	foreign bool
+	opening opening.Answer
+	// labels is nil without *metadata*.
+	labels *labels
+	// room has the first elements of slices, which seldom have more.
+	room struct {
+		numbers [2]int
+		entries [2]*policy.Entry
+		to      [2]opening.Destination
+	}
 }
 
 type decision struct {
@@ -203,21 +212,17 @@ type decision struct {
 	entries []*policy.Entry
 }
 
-// Policies of a guest add up.
-func (h *Handler) decide(of policies, qname string) decision {
-	d := decision{policy: h.northbound}
+// decide appends to entries. Policies of a guest add up. qname is in lower case.
+func (h *Handler) decide(of policies, qname string, entries []*policy.Entry) decision {
+	d := decision{policy: h.northbound, entries: entries}
 	if len(of.numbers) > 0 {
 		d.policy = &h.policies[of.numbers[0]]
 	}
-	var n policy.Name
-	if !n.Set(qname) {
-		return d
-	}
 	for _, i := range of.numbers {
-		d.add(&n, &h.policies[i], h.policies[i].rules)
+		d.add(qname, &h.policies[i], h.policies[i].rules)
 	}
 	for _, rules := range of.northbound {
-		d.add(&n, h.northbound, rules)
+		d.add(qname, h.northbound, rules)
 	}
 	if qname == "." {
 		d.verdict = policy.Above // NXDOMAIN for the root would deny all names
@@ -225,8 +230,8 @@ func (h *Handler) decide(of policies, qname string) decision {
 	return d
 }
 
-func (d *decision) add(n *policy.Name, p *guestPolicy, rules *policy.Policy) {
-	v, entries := rules.Name(n, d.entries)
+func (d *decision) add(qname string, p *guestPolicy, rules *policy.Policy) {
+	v, entries := rules.Name(qname, d.entries)
 	if v == policy.Allowed && len(d.entries) == 0 {
 		d.policy = p
 	}

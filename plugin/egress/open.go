@@ -32,8 +32,8 @@ func (w opener) WriteMsg(m *dns.Msg) error {
 	if origin.JudgeAnswer(q.Context, q.state.Req, m) { // the guest does not get m
 		return q.ResponseWriter.WriteMsg(m)
 	}
-	open, closed := q.opens(m)
-	if closed.IsValid() {
+	open := &q.opening
+	if closed := q.opens(m); closed.IsValid() {
 		q.recordClosed(closed)
 		if x := explain.Of(q.Context); x != nil && len(open.To) == 0 && !q.handler.observe {
 			q.explainClosed(x, closed)
@@ -81,21 +81,24 @@ func (w unopened) WriteMsg(m *dns.Msg) error {
 
 func (h *Handler) closes(a netip.Addr) bool {
 	to := address.Destination(a)
-	return address.IsSpecial(a) || address.IsIn(h.closed, a) || address.IsIn(h.closed, to) || h.onNode(to)
+	return address.IsSpecial(to) || address.IsIn(h.closed, a) || to != a && address.IsIn(h.closed, to) || h.onNode(to)
 }
 
 func (q *query) closes(a netip.Addr) bool {
 	return q.handler.closes(a) || q.origin.Opener != nil && q.origin.Opener.IsNode(address.Destination(a))
 }
 
-// opens also returns the first address that stays closed and that no entry has: a special address, or another name's.
-// It is invalid for none.
-func (q *query) opens(m *dns.Msg) (open opening.Answer, closed netip.Addr) {
+// opens sets q.opening. It returns the first address that stays closed and that no entry has: a special address, or
+// another name's. It is invalid for none.
+func (q *query) opens(m *dns.Msg) (closed netip.Addr) {
+	q.opening = opening.Answer{Name: q.state.Name(), Lasts: q.handler.floor}
 	if m.Rcode != dns.RcodeSuccess {
-		return open, closed // clients do not look at the records
+		return closed // clients do not look at the records
 	}
-	open.Name, open.Lasts = q.state.Name(), q.handler.floor
-	chain := chainOf(m, q.state.Name())
+	open := &q.opening
+	open.To = q.room.to[:0]
+	var some [maxChain + 1]string
+	chain := appendChain(some[:0], m, q.state.Name())
 	for rr, a := range addressesIn(m, q.state.Req.Question[0]) {
 		if q.foreign || q.closes(a) || !onChain(chain, rr.Header().Name) {
 			if !closed.IsValid() && !q.hasEntry(a) {
@@ -109,7 +112,7 @@ func (q *query) opens(m *dns.Msg) (open opening.Answer, closed netip.Addr) {
 	// Entries may overlap, and a server that the guest chooses may repeat thousands of addresses.
 	slices.SortFunc(open.To, opening.Destination.Compare)
 	open.To = slices.Compact(open.To)
-	return open, closed
+	return closed
 }
 
 func (q *query) hasEntry(a netip.Addr) bool {
@@ -133,7 +136,8 @@ func (h *Handler) allows(of policies, name string, to opening.Destination) bool 
 	if !h.judges(name) || h.closes(to.Address) {
 		return false
 	}
-	d := h.decide(of, name)
+	var some [2]*policy.Entry
+	d := h.decide(of, name, some[:0])
 	return slices.Contains(policy.AppendDestinations(nil, d.entries, to.Address), to)
 }
 

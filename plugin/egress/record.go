@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/coredns/coredns/plugin/metadata"
-	"github.com/coredns/coredns/plugin/metrics"
 	"github.com/coredns/coredns/request"
 	"github.com/miekg/dns"
 
@@ -45,8 +44,8 @@ func (q *query) recordDenied() {
 	}
 	q.count(denied)
 	q.log(denied, "denies", "")
-	if l, ok := q.Context.Value(labelsKey{}).(*labels); ok {
-		l.answer = q.policy.name
+	if q.labels != nil {
+		q.labels.answer = q.policy.name
 	}
 }
 
@@ -85,8 +84,8 @@ func (q *query) recordFailed(err error) {
 }
 
 func (q *query) recordOpened(to []opening.Destination) {
-	if l, ok := q.Context.Value(labelsKey{}).(*labels); ok {
-		l.opened = to
+	if q.labels != nil {
+		q.labels.opened = to
 	}
 }
 
@@ -102,10 +101,10 @@ func joined[T fmt.Stringer](all []T) string {
 // count does not count a query that an operator explains.
 func (q *query) count(verdict string) {
 	if explain.Of(q.Context) == nil {
-		verdicts.WithLabelValues(metrics.WithServer(q.Context), metrics.WithView(q.Context), q.policy.name, verdict).Inc()
+		verdicts.Inc(q.Context, q.policy.name, verdict)
 	}
-	if l, ok := q.Context.Value(labelsKey{}).(*labels); ok {
-		l.policy, l.verdict = q.policy.name, verdict
+	if q.labels != nil {
+		q.labels.policy, q.labels.verdict = q.policy.name, verdict
 	}
 }
 

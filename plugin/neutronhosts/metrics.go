@@ -7,8 +7,8 @@ import (
 	"github.com/puntdns/puntdns/plugin/neutronhosts/addnhosts"
 )
 
-var answers = series.Counter("answers_total",
-	"Answers by what gave them: port (a name in a file), zone (the domain's SOA and NS records and the address of its server), nodata (the name without the type), nxdomain.", "server", "view", "answer")
+var answers = series.QueryCounter("answers_total",
+	"Answers by what gave them: port (a name in a file), zone (the domain's SOA and NS records and the address of its server), nodata (the name without the type), nxdomain.", "answer")
 
 var (
 	series = metricset.New(name)

@@ -59,7 +59,7 @@ func (f *forwarder) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.M
 	if x := explain.Of(ctx); x != nil {
 		f.explain(x, m != nil, outcome) // not counted
 	} else {
-		count(ctx, outcome)
+		requests.Inc(ctx, outcome)
 	}
 	f.outcome.Store(answered)
 	if m == nil {

@@ -55,7 +55,7 @@ func (h *Handler) breakLoop(ctx context.Context, z *ovn.Forward, w dns.ResponseW
 	if x := explain.Of(ctx); x != nil {
 		explainLoop(x, z) // not counted
 	} else {
-		count(ctx, outcomeLoop)
+		requests.Inc(ctx, outcomeLoop)
 	}
 	x, _ := origin.ExchangeFromContext(ctx)
 	if e, ok := x.(exchange); ok {

@@ -3,18 +3,16 @@
 package ovnforward
 
 import (
-	"context"
 	"sync"
 
-	"github.com/coredns/coredns/plugin/metrics"
 	"github.com/miekg/dns"
 
 	"github.com/puntdns/puntdns/internal/metricset"
 )
 
 var (
-	requests = series.Counter("requests_total",
-		"Queries for zones of networks that were not answered from cache, by outcome: the rcode of the server; unreachable, if none answers; refused, if none may be asked; limit, if max_upstreams are being asked; loop, if it comes from a server of the zone.", "server", "view", "outcome")
+	requests = series.QueryCounter("requests_total",
+		"Queries for zones of networks that were not answered from cache, by outcome: the rcode of the server; unreachable, if none answers; refused, if none may be asked; limit, if max_upstreams are being asked; loop, if it comes from a server of the zone.", "outcome")
 	evictions = series.Counter("evictions_total",
 		"Servers that were stopped for another one, since there were max_upstreams.").WithLabelValues()
 )
@@ -33,10 +31,6 @@ func outcomeOf(m *dns.Msg) string {
 		return text
 	}
 	return outcomeOther
-}
-
-func count(ctx context.Context, outcome string) {
-	requests.WithLabelValues(metrics.WithServer(ctx), metrics.WithView(ctx), outcome).Inc()
 }
 
 // Gauges of all Handlers, computed at each scrape.

@@ -11,8 +11,8 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/ovndb"
 )
 
-var answers = series.Counter("answers_total",
-	"Answers by what gave them: dns (a DNS row), port (a hostname), zone (the domain's SOA and NS records and the address of its server), nodata (the name without the type), nxdomain.", "server", "view", "answer")
+var answers = series.QueryCounter("answers_total",
+	"Answers by what gave them: dns (a DNS row), port (a hostname), zone (the domain's SOA and NS records and the address of its server), nodata (the name without the type), nxdomain.", "answer")
 
 // Metrics of the databases, computed at each scrape: in an outage a snapshot ages without an event. Sources
 // with the same endpoints share series.

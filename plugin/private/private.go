@@ -18,7 +18,6 @@ import (
 	"context"
 
 	"github.com/coredns/coredns/plugin"
-	"github.com/coredns/coredns/plugin/metrics"
 	"github.com/coredns/coredns/request"
 	"github.com/miekg/dns"
 
@@ -76,7 +75,7 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	if explained != nil {
 		h.explain(explained, &state, m, of)
 	} else {
-		answers.WithLabelValues(metrics.WithServer(ctx), metrics.WithView(ctx), string(of), outcome(m)).Inc()
+		answers.Inc(ctx, string(of), outcome(m))
 	}
 	if err := w.WriteMsg(m); err != nil {
 		return dns.RcodeServerFailure, plugin.Error(Name, err)

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/coredns/coredns/plugin"
-	"github.com/coredns/coredns/plugin/metrics"
 	"github.com/coredns/coredns/request"
 	"github.com/miekg/dns"
 
@@ -50,7 +49,7 @@ func (f *rebindFilter) WriteMsg(m *dns.Msg) error {
 		if x := explain.Of(f.ctx); x != nil {
 			x.Notef("private addresses in the answer of another are removed") // and not counted
 		} else {
-			rebindRemoved.WithLabelValues(metrics.WithServer(f.ctx), metrics.WithView(f.ctx)).Inc()
+			rebindRemoved.Inc(f.ctx)
 		}
 		return origin.ReplaceAnswer(f.ResponseWriter, m)
 	}

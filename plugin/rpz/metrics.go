@@ -9,8 +9,8 @@ import (
 )
 
 var (
-	matches = series.Counter("matches_total",
-		"Queries that a rule is for, by the policy zone and by what was done: nxdomain, nodata, passthru, drop, tcp-only, local; log where the zone is only logged, signed where the answer is signed and was left alone.", "server", "view", "zone", "action")
+	matches = series.QueryCounter("matches_total",
+		"Queries that a rule is for, by the policy zone and by what was done: nxdomain, nodata, passthru, drop, tcp-only, local; log where the zone is only logged, signed where the answer is signed and was left alone.", "zone", "action")
 	notifies     = series.Counter("notifies_total", "NOTIFY messages for policy zones: accepted ones of a primary, or refused.", "zone", "result")
 	linesDropped = series.Counter("log_lines_dropped_total", "Lines of the log that were over its rate.").WithLabelValues()
 )

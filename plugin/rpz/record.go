@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/coredns/coredns/plugin/metadata"
-	"github.com/coredns/coredns/plugin/metrics"
 	"github.com/coredns/coredns/request"
 	"github.com/miekg/dns"
 	"golang.org/x/time/rate"
@@ -27,7 +26,7 @@ func (q *query) record(f *hit, action string) {
 	if explained != nil {
 		q.explain(explained, f, action) // not counted
 	} else {
-		matches.WithLabelValues(metrics.WithServer(q.ctx), metrics.WithView(q.ctx), f.zone.config.Zone, action).Inc()
+		matches.Inc(q.ctx, f.zone.config.Zone, action)
 	}
 	if l, ok := q.ctx.Value(labelsKey{}).(*labels); ok {
 		*l = labels{zone: f.zone.config.Zone, action: action, trigger: f.trigger.String()}

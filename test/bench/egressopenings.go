@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -71,7 +72,7 @@ type connecting struct {
 // connect has guests resolve and connect. Before each try they send a SYN to the next address, which is refused if they are
 // closed: the switch must not take the drop of that SYN for the address that is then opened.
 func (n *closedNetwork) connect(c *connecting) {
-	took := n.each(c.guests, n.length*3/4, func(r *resolution) (time.Duration, error) {
+	took := n.each(c.guests, n.length*3/4, math.MaxInt, func(r *resolution) (time.Duration, error) {
 		number := n.used.Add(2)
 		began := time.Now()
 		refused, cancel := context.WithTimeout(context.Background(), 2*time.Millisecond)
@@ -193,7 +194,7 @@ func (n *closedNetwork) untilServed() <-chan time.Duration {
 func (n *closedNetwork) writeOpenings() string {
 	var model string
 	n.with(n.peers()[1], func(*lab.Process) {
-		n.each(n.guests[:1], time.Millisecond, func(r *resolution) (time.Duration, error) { return r.resolve(n.used.Add(1)) })
+		n.each(n.guests[:1], time.Millisecond, math.MaxInt, func(r *resolution) (time.Duration, error) { return r.resolve(n.used.Add(1)) })
 		for line := range strings.Lines(n.Node.OFCTL("--no-stats", "dump-flows", lab.Bridge, "table=203")) {
 			if strings.Contains(line, "note:") {
 				model = strings.TrimSpace(line)

@@ -316,8 +316,8 @@ var list = []mutation{
 		caught: "ofpunt/flows TestScripts",
 	},
 	{
-		name: "egress-escaped-dot", file: "internal/policy/name.go",
-		find: `begins = c == '.' && escaped == 0`, put: `begins = c == '.'`,
+		name: "egress-escaped-dot", file: "internal/policy/policy.go",
+		find: `escapes%2 == 0`, put: `escapes >= 0`,
 		system: "^TestEgress$",
 		caught: "internal/policy TestName",
 	},
