@@ -133,7 +133,7 @@ neutron: lab-deps bin/race/puntdns
 demo: lab-deps build
 	$(GO) run ./test/demo -puntdns bin/puntdns
 
-# A guest reaches the addresses of names that its policy allows, and no others.
+# A guest reaches the addresses of names that its policy allows, and no others. KEEP=1 leaves it all up.
 demo-egress: lab-deps build
 	$(GO) run ./test/demo -egress -puntdns bin/puntdns
 

@@ -21,6 +21,7 @@ package egress
 
 import (
 	"context"
+	"iter"
 	"net/netip"
 	"slices"
 	"sync"
@@ -145,6 +146,22 @@ type policies struct {
 	northbound []*policy.Policy
 }
 
+// each returns the policies with their rules.
+func (h *Handler) each(of policies) iter.Seq2[*guestPolicy, *policy.Policy] {
+	return func(yield func(*guestPolicy, *policy.Policy) bool) {
+		for _, i := range of.numbers {
+			if p := &h.policies[i]; !yield(p, p.rules) {
+				return
+			}
+		}
+		for _, rules := range of.northbound {
+			if !yield(h.northbound, rules) {
+				return
+			}
+		}
+	}
+}
+
 func (h *Handler) northboundOf(o *origin.Origin) []*policy.Policy {
 	if h.northbound == nil {
 		return nil
@@ -218,24 +235,17 @@ func (h *Handler) decide(of policies, qname string, entries []*policy.Entry) dec
 	if len(of.numbers) > 0 {
 		d.policy = &h.policies[of.numbers[0]]
 	}
-	for _, i := range of.numbers {
-		d.add(qname, &h.policies[i], h.policies[i].rules)
-	}
-	for _, rules := range of.northbound {
-		d.add(qname, h.northbound, rules)
+	for p, rules := range h.each(of) {
+		v, entries := rules.Name(qname, d.entries)
+		if v == policy.Allowed && len(d.entries) == 0 {
+			d.policy = p
+		}
+		d.verdict, d.entries = max(d.verdict, v), entries
 	}
 	if qname == "." {
 		d.verdict = policy.Above // NXDOMAIN for the root would deny all names
 	}
 	return d
-}
-
-func (d *decision) add(qname string, p *guestPolicy, rules *policy.Policy) {
-	v, entries := rules.Name(qname, d.entries)
-	if v == policy.Allowed && len(d.entries) == 0 {
-		d.policy = p
-	}
-	d.verdict, d.entries = max(d.verdict, v), entries
 }
 
 // deny answers NXDOMAIN, or NOERROR without records if names below are allowed.

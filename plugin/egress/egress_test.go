@@ -667,6 +667,17 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// Each policy that allows the name is named, with its own entries.
+func TestExplainPolicies(t *testing.T) {
+	h, _ := newHandler(t, "egress {\n policy ofpunt/port vm1 {\n allow pypi.org *.org:80\n }\n policy ofpunt/switch red {\n allow pypi.org:443\n }\n policy ofpunt/port vm2 {\n allow *.org\n }\n}")
+	e := explain.New()
+	defer e.End()
+	ask(t, e.Context(origin.NewContext(t.Context(), guest("vm1", "red"))), h, new(dns.Msg).SetQuestion("pypi.org.", dns.TypeA))
+	if got := strings.Join(e.Report().Notes, "|"); got != "policy ofpunt/port=vm1 allows the name: *.org.:80 pypi.org.|policy ofpunt/switch=red allows the name: pypi.org.:443" {
+		t.Error(got)
+	}
+}
+
 // An answer that opens nothing is a finding, unless the guest may reach one of its addresses.
 func TestExplainNotOpened(t *testing.T) {
 	for _, tt := range []struct {

@@ -116,8 +116,12 @@ func (q *query) opens(m *dns.Msg) (closed netip.Addr) {
 }
 
 func (q *query) hasEntry(a netip.Addr) bool {
-	return slices.ContainsFunc(q.policies.numbers, func(i int) bool { return q.handler.policies[i].rules.Address(a) != nil }) ||
-		slices.ContainsFunc(q.policies.northbound, func(p *policy.Policy) bool { return p.Address(a) != nil })
+	for _, rules := range q.handler.each(q.policies) {
+		if rules.Address(a) != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // set combines Corefile policies. It implements opening.Policy.

@@ -33,7 +33,11 @@ const (
 
 func (q *query) recordAllowed() {
 	if x := explain.Of(q.Context); x != nil {
-		x.Notef("policy %s allows the name: %s", q.policy.name, joined(q.entries))
+		for p, rules := range q.handler.each(q.policies) {
+			if _, entries := rules.Name(q.state.Name(), nil); len(entries) > 0 {
+				x.Notef("policy %s allows the name: %s", p.name, joined(entries))
+			}
+		}
 	}
 	q.count(allowed)
 }

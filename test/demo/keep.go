@@ -61,17 +61,16 @@ func fail(err error) int {
 
 // hold is the demo in the background. It ends on SIGTERM, or if whoever started
 // it has gone before it is up.
-func hold(binary string) {
+func (s scenario) hold(binary string) {
 	end := make(chan os.Signal, 1)
 	signal.Notify(end, syscall.SIGTERM, syscall.SIGINT)
 	t := new(lab.Program)
-	d := start(t, os.Stdout, binary)
+	d := s.start(t, os.Stdout, binary)
 	var status byte
-	if !d.show(os.Stdout) {
-		fmt.Println("\nAt least one answer is WRONG.")
+	if !d.result(os.Stdout, s.show) {
 		status = 1
 	}
-	d.usage(os.Stdout)
+	d.usage(os.Stdout, s.usage)
 	err := detach(status)
 	if err == nil {
 		<-end
@@ -99,28 +98,19 @@ func detach(status byte) error {
 	return errors.Join(err, report.Close(), null.Close())
 }
 
-// usage says how to use what is left up.
-func (d *demo) usage(w io.Writer) {
+// usage says how to use what is left up. special are the commands of a scenario.
+func (d *demo) usage(w io.Writer, special func(*demo, func(string, ...any))) {
 	p := func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
 	p("")
 	p("KEEP is set, so all of this stays up. As root:")
 	p("")
-	p("# Ask from inside a guest")
-	for _, g := range d.guests {
-		p("nsenter --net=%s dig @%s db.internal # %s", g.NetNS(), resolver4, g.Port)
-	}
+	special(d, p)
 	p("# See the punt flows (cookies that begin with 0x70646e)")
 	p("ovs-ofctl -O OpenFlow15 dump-flows %s cookie=0x70646e0000000000/0xffffff0000000000", d.l.Node.OpenFlow)
-	p("# Change a name of the first network, then ask again")
-	p("ovn-nbctl --db=%s set DNS %s records:db.internal=10.0.0.99", d.l.NB, d.rows[0])
-	p("# See what it serves, what goes wrong, how it answers a name and why, and each query as it comes")
-	puntctl := filepath.Join(filepath.Dir(d.binary), "puntctl") + " -s " + d.socket()
-	p("%s status", puntctl)
-	// They trace queries by ovs-appctl, which looks for its daemon in another folder.
-	vswitchd := "--vswitchd " + d.l.Node.AppCtlTarget("ovs-vswitchd")
-	p("%s doctor %s", puntctl, vswitchd)
-	p("%s explain %s %s db.internal", puntctl, vswitchd, d.guests[0].Port)
-	p("%s watch", puntctl)
+	p("# See what it serves, what goes wrong, and each query as it comes")
+	p("%s status", d.puntctl())
+	p("%s doctor %s", d.puntctl(), d.vswitchd())
+	p("%s watch", d.puntctl())
 	p("# See whether puntdns is ready, and what it waits for if not")
 	p("nsenter --net=%s curl -s http://%s/ready", d.l.Node.NetNS(), readyAddr)
 	p("# See metrics")
@@ -129,11 +119,43 @@ func (d *demo) usage(w io.Writer) {
 	p("less %s %s %s", filepath.Join(d.l.Dir, "Corefile"), d.puntdns.LogFile, filepath.Join(d.l.Node.Dir, "ovs-vswitchd.log"))
 	p("# Change the Corefile and have puntdns (pid %d) read it", d.puntdns.Pid)
 	p("kill -USR1 %d", d.puntdns.Pid)
-	p("# Kill it: after the lease (15 s) OVN's own DNS answers guests. Before 23.03.3 it answers no query with EDNS")
+	p("# Kill it")
 	p("kill -9 %d", d.puntdns.Pid)
-	p("nsenter --net=%s dig +noedns @%s db.internal", d.guests[0].NetNS(), resolver4)
 	p("# Start it again in the foreground; before you end the demo, end this process by Ctrl-C")
 	p("nsenter --net=%s %s -conf %s", d.l.Node.NetNS(), d.binary, filepath.Join(d.l.Dir, "Corefile"))
 	p("# End it all, and leave nothing behind")
 	p("kill %d", os.Getpid())
+}
+
+func (d *demo) puntctl() string {
+	return filepath.Join(filepath.Dir(d.binary), "puntctl") + " -s " + d.socket()
+}
+
+// vswitchd is for commands that trace by ovs-appctl, which looks for its daemon in another folder.
+func (d *demo) vswitchd() string { return "--vswitchd " + d.l.Node.AppCtlTarget("ovs-vswitchd") }
+
+func (d *demo) tenantUsage(p func(format string, args ...any)) {
+	p("# Ask from inside a guest")
+	for _, g := range d.guests {
+		p("nsenter --net=%s dig @%s db.internal # %s", g.NetNS(), resolver4, g.Port)
+	}
+	p("# See how it answers a name, and why")
+	p("%s explain %s %s db.internal", d.puntctl(), d.vswitchd(), d.guests[0].Port)
+	p("# Change a name of the first network, then ask again")
+	p("ovn-nbctl --db=%s set DNS %s records:db.internal=10.0.0.99", d.l.NB, d.rows[0])
+	p("# Once puntdns is killed (below), OVN's own DNS answers guests after the lease (15 s). Before 23.03.3 it answers no query with EDNS")
+	p("nsenter --net=%s dig +noedns @%s db.internal", d.guests[0].NetNS(), resolver4)
+}
+
+func (d *demo) egressUsage(p func(format string, args ...any)) {
+	in := "nsenter --net=" + d.guests[0].NetNS()
+	p("# Ask and connect from inside the closed guest")
+	p("%s dig @%s files.pypi.example", in, resolver4)
+	p("%s timeout 1 bash -c ': </dev/tcp/203.0.113.10/443' && echo open", in)
+	p("# See the policies, what is open, and why a name opens an address or not")
+	p("%s egress policies", d.puntctl())
+	p("%s egress list", d.puntctl())
+	p("%s explain %s %s other.example", d.puntctl(), d.vswitchd(), d.guests[0].Port)
+	p("# See the ACLs. A new group for the other guest: puntctl egress init prints the commands")
+	p("ovn-nbctl --db=%s --type=port-group acl-list sandboxes", d.l.NB)
 }

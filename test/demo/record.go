@@ -32,7 +32,7 @@ func record(binary, file string) int {
 	out := io.MultiWriter(os.Stdout, &transcript)
 	fmt.Fprintln(out, "$ "+demoCommand)
 	d := start(t, out, binary)
-	if !d.result(out) {
+	if !d.result(out, (*demo).show) {
 		return 1
 	}
 	for _, command := range recorded {
