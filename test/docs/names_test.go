@@ -86,7 +86,7 @@ func TestDocumentedProperties(t *testing.T) {
 
 // The README of a plugin has the plugin's metrics, and no others with their prefix.
 func TestDocumentedMetrics(t *testing.T) {
-	const made = `\.(?:Scraped)?(?:Counter|Gauge|Histogram)\("(\w+)"` // as package metricset makes them
+	const made = `\.(?:Scraped|Query)?(?:Counter|Gauge|Histogram)\("(\w+)"` // as package metricset makes them
 	for plugin, source := range map[string]string{
 		"ofpunt":              "ofpunt/metric/metric.go ofpunt/metric/network.go",
 		"plugin/audit":        "plugin/audit/metrics.go",
