@@ -136,6 +136,8 @@ type Opener interface {
 	// Open returns once the switch has confirmed the destinations, or an error after a second, which may wrap ErrFull
 	// or the cause of ctx. a must not change afterwards.
 	Open(ctx context.Context, a *Answer) error
+	// Stands reports whether the switch has the destinations open for as long as a asks, so that Open has nothing to do.
+	Stands(a *Answer) bool
 	// IsNode reports whether the switch knows an address as the node's, which no name opens.
 	IsNode(a netip.Addr) bool
 }

@@ -34,7 +34,7 @@ type Policy struct {
 	// At is the row that has the text, for operators; "" for the Corefile.
 	At      string
 	entries []Entry
-	// names has the names of entries, and all names above.
+	// names has the names of entries, and all names above but the root, which no entry has.
 	names map[string]node
 	// prefixes has the first entry of each prefix; lengths are sorted, longest first.
 	prefixes map[netip.Prefix]int
@@ -78,12 +78,8 @@ func (p *Policy) addName(e *Entry) {
 		if e.Name[i] != '.' {
 			continue
 		}
-		above := e.Name[i+1:]
-		if above == "" {
-			above = "."
-		}
-		if _, there := p.names[above]; !there {
-			p.names[above] = node{}
+		if above := e.Name[i+1:]; above != "" {
+			p.names[above] = p.names[above]
 		}
 	}
 }
@@ -95,7 +91,7 @@ func (p *Policy) Entries() []Entry { return p.entries }
 // lower case, as package dns unpacks it.
 func (p *Policy) Name(qname string, entries []*Entry) (Verdict, []*Entry) {
 	before := len(entries)
-	at, known := p.names["."]
+	at, known := node{}, len(p.names) > 0
 	for begin := len(qname); known && begin > 1; {
 		entries = append(entries, at.below...)
 		begin = labelBefore(qname, begin)

@@ -132,7 +132,7 @@ func newBridge(name string, feed *watch.Feed, accepted *acceptedConns) *Bridge {
 }
 
 func (b *Bridge) puntBridge() punt.Bridge {
-	return punt.Bridge{Name: b.name, Tally: b.tally, Refusals: &b.refusals, Watch: b.feed, Ports: &b.ports, Conn: &b.conn, Draining: &b.draining, Open: b.open}
+	return punt.Bridge{Name: b.name, Tally: b.tally, Refusals: &b.refusals, Watch: b.feed, Ports: &b.ports, Conn: &b.conn, Draining: &b.draining, Open: b.open, Stands: b.stands}
 }
 
 // open opens the destinations of a guest's answer.
@@ -142,6 +142,11 @@ func (b *Bridge) open(ctx context.Context, guest placement.Key, a *opening.Answe
 		return errors.New("there is no connection to the switch")
 	}
 	return f.Open(ctx, guest, a)
+}
+
+func (b *Bridge) stands(guest placement.Key, a *opening.Answer) bool {
+	f := b.openings.Load()
+	return f != nil && f.Stands(guest, a)
 }
 
 // Openings asks the switch for the open destinations of guests with an egress policy.

@@ -304,6 +304,30 @@ func TestLapsesTogether(t *testing.T) {
 	}
 }
 
+// An opening stands for its names, its guest and its time.
+func TestStands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rec, to := NewReconciler(nil, new(Memory), nil), destination(1)
+		rec.requests.stands(&standing{of: placement.Opening{Guest: guestKey(1), To: to}, names: []string{"x."}, until: time.Now().Add(time.Minute)})
+		for _, tt := range []struct {
+			what  string
+			guest int
+			of    opening.Answer
+			want  bool
+		}{
+			{"the same", 1, opening.Answer{Name: "x.", To: []opening.Destination{to}, Lasts: time.Minute}, true},
+			{"for longer", 1, opening.Answer{Name: "x.", To: []opening.Destination{to}, Lasts: time.Minute + 1}, false},
+			{"another name", 1, opening.Answer{Name: "y.", To: []opening.Destination{to}}, false},
+			{"another address too", 1, opening.Answer{Name: "x.", To: []opening.Destination{to, destination(2)}}, false},
+			{"another guest", 2, opening.Answer{Name: "x.", To: []opening.Destination{to}}, false},
+		} {
+			if got := rec.Stands(guestKey(tt.guest), &tt.of); got != tt.want {
+				t.Errorf("%s: %v", tt.what, got)
+			}
+		}
+	})
+}
+
 func TestOpenEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rec := NewReconciler(nil, new(Memory), nil)

@@ -56,6 +56,14 @@ func (rec *Reconciler) Open(ctx context.Context, guest placement.Key, a *opening
 	}
 }
 
+// Stands reports whether Open would return at once.
+func (rec *Reconciler) Stands(guest placement.Key, a *opening.Answer) bool {
+	r := &rec.requests
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stand(guest, a, time.Now())
+}
+
 // Openings returns how many openings the switch has.
 func (rec *Reconciler) Openings() int {
 	rec.requests.mu.Lock()
@@ -67,10 +75,7 @@ func (rec *Reconciler) Openings() int {
 func (r *requests) add(guest placement.Key, a *opening.Answer, now time.Time) (token uint64, done <-chan error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !slices.ContainsFunc(a.To, func(to opening.Destination) bool {
-		s := r.standing[placement.Opening{Guest: guest, To: to}]
-		return !s.serves(a.Name, now.Add(a.Lasts))
-	}) {
+	if r.stand(guest, a, now) {
 		return 0, nil
 	}
 	r.token++
@@ -82,6 +87,13 @@ func (r *requests) add(guest placement.Key, a *opening.Answer, now time.Time) (t
 	r.waiting[r.token] = wait
 	r.new = append(r.new, openRequest{r.token, guest, *a})
 	return r.token, wait
+}
+
+func (r *requests) stand(guest placement.Key, a *opening.Answer, now time.Time) bool {
+	return !slices.ContainsFunc(a.To, func(to opening.Destination) bool {
+		s := r.standing[placement.Opening{Guest: guest, To: to}]
+		return !s.serves(a.Name, now.Add(a.Lasts))
+	})
 }
 
 func (s *standing) serves(name string, until time.Time) bool {

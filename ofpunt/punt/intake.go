@@ -36,8 +36,9 @@ type Bridge struct {
 	Ports *ports.Owners
 	// Conn is the newest connection to the switch, nil without one. TCP connections outlive it.
 	Conn *atomic.Pointer[openflow.Conn]
-	// Open is opening.Opener for a guest.
-	Open func(ctx context.Context, guest placement.Key, a *opening.Answer) error
+	// Open and Stands are opening.Opener for a guest.
+	Open   func(ctx context.Context, guest placement.Key, a *opening.Answer) error
+	Stands func(guest placement.Key, a *opening.Answer) bool
 	// Draining is set at shutdown.
 	Draining *atomic.Bool
 }

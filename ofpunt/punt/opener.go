@@ -21,6 +21,9 @@ func (o *opener) Open(ctx context.Context, a *opening.Answer) error {
 	return o.intake.bridge.Open(ctx, o.guest, a)
 }
 
+// Stands implements opening.Opener.
+func (o *opener) Stands(a *opening.Answer) bool { return o.intake.bridge.Stands(o.guest, a) }
+
 // IsNode implements opening.Opener.
 func (o *opener) IsNode(a netip.Addr) bool {
 	view := o.intake.bridge.Ports.View()

@@ -24,6 +24,7 @@ import (
 	"iter"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -113,14 +114,14 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	var some [8]int // more are rare
 	// In one variable both would be on the heap.
 	numbers, northbound := h.numbers(some[:0], o), h.northboundOf(o)
-	state := request.Request{W: w, Req: r}
-	if len(numbers)+len(northbound) == 0 || !h.judges(state.Name()) {
+	qname := strings.ToLower(r.Question[0].Name)
+	if len(numbers)+len(northbound) == 0 || !h.judges(qname) {
 		return plugin.NextOrFailure(name, h.Next, ctx, w, r)
 	}
-	q := &query{ResponseWriter: w, Context: ctx, handler: h, origin: o, state: state}
+	q := &query{ResponseWriter: w, Context: ctx, handler: h, origin: o, request: r, name: qname}
 	q.labels, _ = ctx.Value(labelsKey{}).(*labels)
 	q.policies = policies{append(q.room.numbers[:0], numbers...), northbound}
-	q.decision = h.decide(q.policies, state.Name(), q.room.entries[:0])
+	q.decision = h.decide(q.policies, qname, q.room.entries[:0])
 	switch {
 	case q.verdict == policy.Allowed:
 		q.recordAllowed()
@@ -132,7 +133,7 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	}
 	switch {
 	case q.verdict == policy.Allowed && !h.namesOnly:
-		q.foreign = h.forwards != nil && h.forwards.Takes(o, state.Name(), state.QType())
+		q.foreign = h.forwards != nil && h.forwards.Takes(o, qname, r.Question[0].Qtype)
 		w = opener{q}
 	case q.verdict != policy.Allowed && !h.observe && explain.Of(ctx) != nil:
 		w = unopened{q}
@@ -205,7 +206,8 @@ type query struct {
 	context.Context
 	handler  *Handler
 	origin   *origin.Origin
-	state    request.Request
+	request  *dns.Msg
+	name     string // the question's, in lower case
 	policies policies
 	decision
 	// foreign: a server of the tenant answers, which opens nothing.
@@ -254,12 +256,12 @@ func (q *query) deny() (int, error) {
 	if q.verdict == policy.Above {
 		rcode = dns.RcodeSuccess
 	}
-	m := new(dns.Msg).SetRcode(q.state.Req, rcode)
-	if q.state.Name() != "." { // the owner of a SOA record is never the root
-		m = authority.Deny(&q.state, rcode, denialTTL)
+	m := new(dns.Msg).SetRcode(q.request, rcode)
+	if q.name != "." { // the owner of a SOA record is never the root
+		m = authority.Deny(&request.Request{W: q.ResponseWriter, Req: q.request}, rcode, denialTTL)
 		m.Authoritative = false
 	}
-	authority.AddError(m, q.state.Req, dns.ExtendedErrorCodeFiltered, "")
+	authority.AddError(m, q.request, dns.ExtendedErrorCodeFiltered, "")
 	if err := q.WriteMsg(m); err != nil {
 		return dns.RcodeServerFailure, plugin.Error(name, err)
 	}

@@ -283,9 +283,9 @@ func TestOpens(t *testing.T) {
 				m.Question[0].Qtype, m.Question[0].Qclass = last.Rrtype, last.Class
 			}
 			m.Answer = answer
-			q := &query{handler: h, origin: &origin.Origin{Opener: new(fakeSwitch)}, state: request.Request{Req: m}, policies: policies{numbers: []int{0, 1}}}
-			q.decision = h.decide(q.policies, q.state.Name(), nil)
-			closed := q.opens(m)
+			q := &query{handler: h, origin: &origin.Origin{Opener: new(fakeSwitch)}, request: m, name: strings.ToLower(m.Question[0].Name), policies: policies{numbers: []int{0, 1}}}
+			q.decision = h.decide(q.policies, q.name, nil)
+			closed, _ := q.opens(m)
 			var got []string
 			if closed.IsValid() {
 				got = []string{"closed " + closed.String()}
@@ -302,7 +302,7 @@ func TestOpens(t *testing.T) {
 			}
 			// A server of the tenant opens nothing.
 			q.foreign = true
-			if closed := q.opens(m); len(q.opening.To) > 0 || closed.IsValid() != (tt.want != "") {
+			if closed, _ := q.opens(m); len(q.opening.To) > 0 || closed.IsValid() != (tt.want != "") {
 				t.Errorf("by a server of the tenant: %v, %v", q.opening, closed)
 			}
 		})
@@ -317,6 +317,12 @@ type fakeSwitch struct {
 func (s *fakeSwitch) Open(_ context.Context, a *opening.Answer) error {
 	s.asked = append(s.asked, *a)
 	return s.err
+}
+
+func (s *fakeSwitch) Stands(a *opening.Answer) bool {
+	return s.err == nil && slices.ContainsFunc(s.asked, func(b opening.Answer) bool {
+		return a.Name == b.Name && a.Lasts <= b.Lasts && slices.Equal(a.To, b.To)
+	})
 }
 
 func (*fakeSwitch) IsNode(a netip.Addr) bool { return a == netip.MustParseAddr("203.0.113.99") }
@@ -440,8 +446,32 @@ func TestOpenedInMetadata(t *testing.T) {
 		o.Opener = &fakeSwitch{err: tt.err}
 		ctx := h.Metadata(metadata.ContextWithMetadata(origin.NewContext(t.Context(), o)), request.Request{})
 		ask(t, ctx, h, new(dns.Msg).SetQuestion(tt.name, dns.TypeA))
+		ask(t, ctx, h, new(dns.Msg).SetQuestion(tt.name, dns.TypeA)) // open already
 		if got := metadata.ValueFunc(ctx, "egress/opened")(); !strings.HasSuffix(got, tt.want) || (got == "") != (tt.want == "") {
 			t.Errorf("%s: %q, want %q", tt.what, got, tt.want)
+		}
+	}
+}
+
+// An answer whose addresses are open asks the switch for nothing. If they are to stay open for longer, they are judged again:
+// an address may have become the node's.
+func TestStands(t *testing.T) {
+	h, u := newHandler(t, "egress {"+somePolicies+"}")
+	taken := false
+	h.onNode = func(netip.Addr) bool { return taken }
+	sw := new(fakeSwitch)
+	o := guest("vm1", "red")
+	o.Opener = sw
+	for _, step := range []struct {
+		ttl    int
+		taken  bool
+		opened int
+	}{{600, false, 1}, {600, false, 1}, {300, true, 1}, {601, false, 2}, {602, true, 2}} {
+		taken = step.taken
+		u.records = []string{fmt.Sprintf("pypi.org. %d IN A 192.0.2.1", step.ttl)}
+		ask(t, origin.NewContext(t.Context(), o), h, new(dns.Msg).SetQuestion("pypi.org.", dns.TypeA))
+		if len(sw.asked) != step.opened {
+			t.Errorf("%+v: asked %d times", step, len(sw.asked))
 		}
 	}
 }
@@ -715,6 +745,7 @@ func TestExplainNotOpened(t *testing.T) {
 type openSwitch struct{}
 
 func (openSwitch) Open(context.Context, *opening.Answer) error { return nil }
+func (openSwitch) Stands(*opening.Answer) bool                 { return true }
 func (openSwitch) IsNode(netip.Addr) bool                      { return false }
 
 // BenchmarkServeDNS has the answer to a guest without a policy, and to one whose address is open.

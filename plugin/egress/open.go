@@ -29,34 +29,37 @@ type opener struct{ *query }
 
 func (w opener) WriteMsg(m *dns.Msg) error {
 	q := w.query
-	if origin.JudgeAnswer(q.Context, q.state.Req, m) { // the guest does not get m
+	if origin.JudgeAnswer(q.Context, q.request, m) { // the guest does not get m
 		return q.ResponseWriter.WriteMsg(m)
 	}
-	open := &q.opening
-	if closed := q.opens(m); closed.IsValid() {
+	x, open := explain.Of(q.Context), &q.opening
+	closed, stands := q.opens(m)
+	if closed.IsValid() {
 		q.recordClosed(closed)
-		if x := explain.Of(q.Context); x != nil && len(open.To) == 0 && !q.handler.observe {
+		if x != nil && len(open.To) == 0 && !q.handler.observe {
 			q.explainClosed(x, closed)
 		}
 	}
-	if q.handler.observe || len(open.To) == 0 {
+	switch {
+	case q.handler.observe || len(open.To) == 0:
 		return q.ResponseWriter.WriteMsg(m)
-	}
-	if x := explain.Of(q.Context); x != nil {
+	case x != nil:
 		x.Notef("the answer would open %s", joined(open.To))
 		return q.ResponseWriter.WriteMsg(m)
-	}
-	if q.origin.Opener == nil {
+	case q.origin.Opener == nil:
+		return q.ResponseWriter.WriteMsg(m)
+	case stands:
+		q.recordOpened(open.To)
 		return q.ResponseWriter.WriteMsg(m)
 	}
 	if err := q.origin.Opener.Open(q.Context, open); err != nil {
 		q.recordFailed(err)
-		failure := new(dns.Msg).SetRcode(q.state.Req, dns.RcodeServerFailure)
+		failure := new(dns.Msg).SetRcode(q.request, dns.RcodeServerFailure)
 		code, text := dns.ExtendedErrorCodeNotReady, ""
 		if errors.Is(err, opening.ErrFull) { // the log has the operator's numbers
 			code, text = dns.ExtendedErrorCodeProhibited, opening.ErrFull.Error()
 		}
-		authority.AddError(failure, q.state.Req, code, text)
+		authority.AddError(failure, q.request, code, text)
 		m = failure
 	} else {
 		q.recordOpened(open.To)
@@ -70,10 +73,10 @@ type unopened struct{ *query }
 func (w unopened) WriteMsg(m *dns.Msg) error {
 	reaches, some := false, false
 	q := w.query
-	for _, a := range addressesIn(m, q.state.Req.Question[0]) {
+	for _, a := range addressesIn(m, q.request.Question[0]) {
 		some, reaches = true, reaches || q.hasEntry(a)
 	}
-	if some && !reaches && !origin.JudgeAnswer(q.Context, q.state.Req, m) {
+	if some && !reaches && !origin.JudgeAnswer(q.Context, q.request, m) {
 		q.explainNotAllowed(explain.Of(q.Context))
 	}
 	return q.ResponseWriter.WriteMsg(m)
@@ -88,22 +91,25 @@ func (q *query) closes(a netip.Addr) bool {
 	return q.handler.closes(a) || q.origin.Opener != nil && q.origin.Opener.IsNode(address.Destination(a))
 }
 
-// opens sets q.opening. It returns the first address that stays closed and that no entry has: a special address, or
-// another name's. It is invalid for none.
-func (q *query) opens(m *dns.Msg) (closed netip.Addr) {
-	q.opening = opening.Answer{Name: q.state.Name(), Lasts: q.handler.floor}
+// opens sets q.opening. It returns the first address that stays closed and that no entry has, invalid for none: a special
+// address, or another name's. stands is set if the switch has all of q.opening open: what opened them was judged then.
+func (q *query) opens(m *dns.Msg) (closed netip.Addr, stands bool) {
+	q.opening = opening.Answer{Name: q.name, Lasts: q.handler.floor}
 	if m.Rcode != dns.RcodeSuccess {
-		return closed // clients do not look at the records
+		return closed, false // clients do not look at the records
 	}
 	open := &q.opening
 	open.To = q.room.to[:0]
 	var some [maxChain + 1]string
-	chain := appendChain(some[:0], m, q.state.Name())
-	for rr, a := range addressesIn(m, q.state.Req.Question[0]) {
-		if q.foreign || q.closes(a) || !onChain(chain, rr.Header().Name) {
-			if !closed.IsValid() && !q.hasEntry(a) {
-				closed = a
-			}
+	chain := appendChain(some[:0], m, q.name)
+	stayClosed := func(a netip.Addr) {
+		if !closed.IsValid() && !q.hasEntry(a) {
+			closed = a
+		}
+	}
+	for rr, a := range addressesIn(m, q.request.Question[0]) {
+		if q.foreign || !onChain(chain, rr.Header().Name) {
+			stayClosed(a)
 			continue
 		}
 		open.Lasts = max(open.Lasts, min(time.Duration(rr.Header().Ttl)*time.Second, maxTTL))
@@ -112,7 +118,17 @@ func (q *query) opens(m *dns.Msg) (closed netip.Addr) {
 	// Entries may overlap, and a server that the guest chooses may repeat thousands of addresses.
 	slices.SortFunc(open.To, opening.Destination.Compare)
 	open.To = slices.Compact(open.To)
-	return closed
+	if !q.handler.observe && len(open.To) > 0 && q.origin.Opener != nil && q.origin.Opener.Stands(open) {
+		return closed, true
+	}
+	open.To = slices.DeleteFunc(open.To, func(to opening.Destination) bool {
+		closes := q.closes(to.Address)
+		if closes {
+			stayClosed(to.Address)
+		}
+		return closes
+	})
+	return closed, false
 }
 
 func (q *query) hasEntry(a netip.Addr) bool {

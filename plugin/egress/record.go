@@ -34,7 +34,7 @@ const (
 func (q *query) recordAllowed() {
 	if x := explain.Of(q.Context); x != nil {
 		for p, rules := range q.handler.each(q.policies) {
-			if _, entries := rules.Name(q.state.Name(), nil); len(entries) > 0 {
+			if _, entries := rules.Name(q.name, nil); len(entries) > 0 {
 				x.Notef("policy %s allows the name: %s", p.name, joined(entries))
 			}
 		}
@@ -63,7 +63,7 @@ func (q *query) recordNotAllowed() {
 		x.Notef("policy %s %s the name", q.policy.name, what)
 	}
 	if q.handler.observe && explain.Of(q.Context) == nil && q.policy.names != nil {
-		q.policy.names.add(q.state.Name())
+		q.policy.names.add(q.name)
 	}
 	q.count(verdict)
 	q.log(verdict, what, "")
@@ -115,14 +115,14 @@ func (q *query) count(verdict string) {
 // log logs a verdict once per guest, name and address.
 func (q *query) log(verdict, what, address string) {
 	o := q.origin
-	if explain.Of(q.Context) != nil || !q.policy.lines.isNew(o, verdict, q.state.Name(), address) {
+	if explain.Of(q.Context) != nil || !q.policy.lines.isNew(o, verdict, q.name, address) {
 		return
 	}
 	network := o.Switch
 	if !o.Network.IsZero() {
 		network = o.Network.String()
 	}
-	log.Infof("policy %s %s name %s type %s from port %q network %q", q.policy.name, what, q.state.Name(), dns.Type(q.state.QType()), o.Port, network)
+	log.Infof("policy %s %s name %s type %s from port %q network %q", q.policy.name, what, q.name, dns.Type(q.request.Question[0].Qtype), o.Port, network)
 }
 
 func (q *query) explain(x *explain.Step) {
@@ -132,16 +132,16 @@ func (q *query) explain(x *explain.Step) {
 	}
 	x.Find(explain.Finding{
 		Code:   api.CodePolicy,
-		Text:   fmt.Sprintf("an egress policy decides: %s (%s) does not allow %s, and no other policy of the guest does. So the plugin egress says that it %s, and no server is asked", q.policy.name, q.policy.at, q.state.Name(), said),
-		Remedy: "if the guest is to have the name, " + q.policy.toAllow(q.state.Name()),
+		Text:   fmt.Sprintf("an egress policy decides: %s (%s) does not allow %s, and no other policy of the guest does. So the plugin egress says that it %s, and no server is asked", q.policy.name, q.policy.at, q.name, said),
+		Remedy: "if the guest is to have the name, " + q.policy.toAllow(q.name),
 	})
 }
 
 func (q *query) explainNotAllowed(x *explain.Step) {
 	x.Find(explain.Finding{
 		Code:   api.CodeNotOpened,
-		Text:   fmt.Sprintf("the answer opens no address: the egress policy %s (%s) does not allow %s, and no other policy of the guest does", q.policy.name, q.policy.at, q.state.Name()),
-		Remedy: "if the guest is to reach the name, " + q.policy.toAllow(q.state.Name()),
+		Text:   fmt.Sprintf("the answer opens no address: the egress policy %s (%s) does not allow %s, and no other policy of the guest does", q.policy.name, q.policy.at, q.name),
+		Remedy: "if the guest is to reach the name, " + q.policy.toAllow(q.name),
 	})
 }
 

@@ -273,7 +273,7 @@ var list = []mutation{
 	},
 	{
 		name: "egress-opens-private", file: "plugin/egress/open.go",
-		find: `if q.foreign || q.closes(a) || `, put: `if q.foreign || `,
+		find: `closes := q.closes(to.Address)`, put: `closes := false`,
 		caught: "plugin/egress TestOpens",
 	},
 	{
@@ -284,12 +284,12 @@ var list = []mutation{
 	},
 	{
 		name: "egress-opens-replaced", file: "plugin/egress/open.go",
-		find: `if origin.JudgeAnswer(q.Context, q.state.Req, m) {`, put: `if false {`,
+		find: `if origin.JudgeAnswer(q.Context, q.request, m) {`, put: `if false {`,
 		caught: "plugin/egress TestReplaced",
 	},
 	{
 		name: "egress-opens-by-tenant", file: "plugin/egress/egress.go",
-		find: `q.foreign = h.forwards != nil && h.forwards.Takes(o, state.Name(), state.QType())`, put: `q.foreign = false`,
+		find: `q.foreign = h.forwards != nil && h.forwards.Takes(o, qname, r.Question[0].Qtype)`, put: `q.foreign = false`,
 		caught: "plugin/egress TestEnforce",
 	},
 	{
