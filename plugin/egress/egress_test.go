@@ -312,6 +312,8 @@ func TestOpens(t *testing.T) {
 type fakeSwitch struct {
 	asked []opening.Answer
 	err   error
+	// looked is set by Stands.
+	looked bool
 }
 
 func (s *fakeSwitch) Open(_ context.Context, a *opening.Answer) error {
@@ -320,6 +322,7 @@ func (s *fakeSwitch) Open(_ context.Context, a *opening.Answer) error {
 }
 
 func (s *fakeSwitch) Stands(a *opening.Answer) bool {
+	s.looked = true
 	return s.err == nil && slices.ContainsFunc(s.asked, func(b opening.Answer) bool {
 		return a.Name == b.Name && a.Lasts <= b.Lasts && slices.Equal(a.To, b.To)
 	})
@@ -679,9 +682,11 @@ func TestExplain(t *testing.T) {
 	} {
 		h, u := newHandler(t, "egress {\n "+tt.mode+somePolicies+"}")
 		u.records = []string{tt.name + " 60 IN A 192.0.2.1", tt.name + " 60 IN A 192.0.2.2"}
-		e := explain.New()
+		e, sw := explain.New(), new(fakeSwitch)
+		o := guest("vm1", "red")
+		o.Opener = sw
 		before := count(t, "ofpunt/port=vm1", denied) + count(t, "ofpunt/port=vm1", allowed) + count(t, "ofpunt/port=vm1", wouldDeny)
-		ask(t, e.Context(origin.NewContext(t.Context(), guest("vm1", "red"))), h, new(dns.Msg).SetQuestion(tt.name, dns.TypeA))
+		ask(t, e.Context(origin.NewContext(t.Context(), o)), h, new(dns.Msg).SetQuestion(tt.name, dns.TypeA))
 		r := e.Report()
 		e.End()
 		code, text := "", ""
@@ -690,6 +695,9 @@ func TestExplain(t *testing.T) {
 		}
 		if code != tt.code || strings.Join(r.Notes, "|") != tt.note || code != "" && !strings.Contains(text, "Testfile:3") {
 			t.Errorf("%s %s: %+v", tt.mode, tt.name, r)
+		}
+		if sw.looked {
+			t.Errorf("%s %s: the switch is asked for an explanation", tt.mode, tt.name)
 		}
 		if after := count(t, "ofpunt/port=vm1", denied) + count(t, "ofpunt/port=vm1", allowed) + count(t, "ofpunt/port=vm1", wouldDeny); after != before {
 			t.Errorf("%s %s is counted", tt.mode, tt.name)

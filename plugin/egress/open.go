@@ -40,16 +40,14 @@ func (w opener) WriteMsg(m *dns.Msg) error {
 			q.explainClosed(x, closed)
 		}
 	}
-	switch {
-	case q.handler.observe || len(open.To) == 0:
-		return q.ResponseWriter.WriteMsg(m)
-	case x != nil:
+	if x != nil && len(open.To) > 0 && !q.handler.observe {
 		x.Notef("the answer would open %s", joined(open.To))
-		return q.ResponseWriter.WriteMsg(m)
-	case q.origin.Opener == nil:
-		return q.ResponseWriter.WriteMsg(m)
+	}
+	switch {
 	case stands:
 		q.recordOpened(open.To)
+		return q.ResponseWriter.WriteMsg(m)
+	case !q.asksSwitch():
 		return q.ResponseWriter.WriteMsg(m)
 	}
 	if err := q.origin.Opener.Open(q.Context, open); err != nil {
@@ -91,6 +89,11 @@ func (q *query) closes(a netip.Addr) bool {
 	return q.handler.closes(a) || q.origin.Opener != nil && q.origin.Opener.IsNode(address.Destination(a))
 }
 
+// asksSwitch reports whether q.opening is to be opened. An explained query opens nothing.
+func (q *query) asksSwitch() bool {
+	return len(q.opening.To) > 0 && !q.handler.observe && q.origin.Opener != nil && explain.Of(q.Context) == nil
+}
+
 // opens sets q.opening. It returns the first address that stays closed and that no entry has, invalid for none: a special
 // address, or another name's. stands is set if the switch has all of q.opening open: what opened them was judged then.
 func (q *query) opens(m *dns.Msg) (closed netip.Addr, stands bool) {
@@ -118,7 +121,7 @@ func (q *query) opens(m *dns.Msg) (closed netip.Addr, stands bool) {
 	// Entries may overlap, and a server that the guest chooses may repeat thousands of addresses.
 	slices.SortFunc(open.To, opening.Destination.Compare)
 	open.To = slices.Compact(open.To)
-	if !q.handler.observe && len(open.To) > 0 && q.origin.Opener != nil && q.origin.Opener.Stands(open) {
+	if q.asksSwitch() && q.origin.Opener.Stands(open) {
 		return closed, true
 	}
 	open.To = slices.DeleteFunc(open.To, func(to opening.Destination) bool {
