@@ -157,6 +157,21 @@ func TestVerdicts(t *testing.T) {
 			doctor: []string{api.CodeEgressOpen},
 		},
 		{
+			name: "ACLs for another bit", guest: "red-vm4",
+			plant: func(x *explained) func() {
+				if _, err := exchange(within(t, wait), extra["red-vm4"], resolver4, "www.example.org.", dns.TypeA); err != nil {
+					x.t.Fatal(err)
+				}
+				x.NBCTL("pg-add", "other", "red-vm4", "--", "--type=port-group", "acl-add", "other", "from-lport", "32766", "inport == @other && ip4 && pkt.mark[20] == 0", "drop")
+				x.Sync()
+				return func() {
+					x.NBCTL("pg-del", "other")
+					x.Sync()
+				}
+			},
+			doctor: []string{api.CodeEgressBlocked},
+		},
+		{
 			name: "the ACLs of egress without a policy", guest: "red-vm1",
 			plant: func(x *explained) func() {
 				x.member("add", "red-vm1")

@@ -3,6 +3,7 @@
 package puntctl
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -13,8 +14,8 @@ import (
 	"github.com/puntdns/puntdns/internal/shell"
 )
 
-// egress traces packets of a guest with an egress policy to addresses that no answer has opened. The ACLs of the
-// guest may be complete, and another ACL let the packets pass before them.
+// egress traces packets of a guest with an egress policy to addresses that no answer has opened, and to an open one. The
+// ACLs of the guest may be complete, and another ACL let the packets pass before them, or drop them in any case.
 func (t *tracer) egress(ctx context.Context, g *api.Guest, entry *uint8) (all []finding, err error) {
 	if g.Egress == nil || !g.Egress.Policy || g.PortKey == 0 || entry == nil {
 		return nil, nil
@@ -36,8 +37,53 @@ func (t *tracer) egress(ctx context.Context, g *api.Guest, entry *uint8) (all []
 			f.About = "port " + g.Port
 			all = append(all, f)
 		}
+		o, err := t.openAddress(ctx, g, q.from.Is4())
+		if o == nil || err != nil {
+			return all, err
+		}
+		if q.to, err = netip.ParseAddr(o.Address); err != nil {
+			return all, err
+		}
+		q.port = cmp.Or(o.TransportPort, q.port)
+		if trace, err = t.trace(ctx, g.Bridge, q.flow()); err != nil {
+			return all, err
+		}
+		w = readTrace(trace, entry)
+		f := openedFinding(&q, &w, o)
+		f.About = "port " + g.Port
+		all = append(all, f)
 	}
 	return all, nil
+}
+
+// openAddress returns an opening of the guest that TCP packets pass, nil without one.
+func (t *tracer) openAddress(ctx context.Context, g *api.Guest, is4 bool) (*api.Opening, error) {
+	all, err := t.openings(ctx)
+	i := slices.IndexFunc(all, func(o api.Opening) bool {
+		return o.Bridge == g.Bridge && o.Port == g.Port && strings.Contains(o.Address, ":") != is4 && (o.Protocol == "" || o.Protocol == "tcp")
+	})
+	if i < 0 {
+		return nil, err
+	}
+	return &all[i], nil
+}
+
+// openedFinding is for a packet to an open address.
+func openedFinding(q *query, w *way, o *api.Opening) finding {
+	what := fmt.Sprintf("a TCP packet to %s, which is open by %s, ", netip.AddrPortFrom(q.to, q.port), strings.Join(o.Names, " "))
+	switch {
+	case !w.dropped || w.passed:
+		return finding{Level: levelOK, Text: what + "passes the ACLs"}
+	case strings.Contains(w.acl.flow, "pkt_mark=0/"):
+		return finding{
+			Level: levelProblem, Code: api.CodeEgressBlocked, Text: what + fmt.Sprintf("is dropped by an ACL for another bit of pkt_mark than bit %d of egress", q.guest.Egress.Bit),
+			Remedy: "remove the ACLs for the other bit, or the port from their port group", Commands: append([]string{"ovn-nbctl --columns=match list ACL | grep pkt.mark", "ovn-nbctl --columns=name,ports list Port_Group"}, q.lines()...), Docs: "docs/egress.md#see-it",
+		}
+	}
+	return finding{
+		Level: levelNote, Text: what + "is dropped: " + w.acl.String(),
+		Remedy: "an ACL of your own or port security may mean this; else look for the logical flow in the trace", Commands: q.lines(), Docs: "docs/egress.md#see-it",
+	}
 }
 
 // No name opens these addresses for benchmarks and to discard (package address), so only a policy with the address does.
@@ -60,7 +106,7 @@ func egressFinding(q *query, w *way, hasACL bool) finding {
 		return finding{} // another ACL drops it
 	}
 	return finding{
-		Level: levelProblem, Text: what + fmt.Sprintf("is dropped for another bit of pkt_mark than bit %d of egress: packets to open addresses are dropped too", q.guest.Egress.Bit),
+		Level: levelProblem, Code: api.CodeEgressBlocked, Text: what + fmt.Sprintf("is dropped for another bit of pkt_mark than bit %d of egress: packets to open addresses are dropped too", q.guest.Egress.Bit),
 		Remedy: "have the ACLs match the bit of egress, or set `bit` in egress to the bit of the ACLs", Commands: append([]string{"ovs-ofctl dump-flows " + shell.Word(q.guest.Bridge) + " | grep pkt_mark"}, q.lines()...), Docs: "docs/egress.md#see-it",
 	}
 }

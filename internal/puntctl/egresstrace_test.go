@@ -53,7 +53,7 @@ func TestEgressTrace(t *testing.T) {
 		{"not traced", []string{"ip4"}, "", errors.New("no ovs-appctl")},
 	} {
 		asked := 0
-		tr := &tracer{trace: func(_ context.Context, _, flow string) (string, error) {
+		tr := &tracer{openings: func(context.Context) ([]api.Opening, error) { return nil, nil }, trace: func(_ context.Context, _, flow string) (string, error) {
 			if asked++; !strings.Contains(flow, "nw_dst=198.18.0.1") || !strings.Contains(flow, "tcp_flags=syn") {
 				t.Errorf("%s: flow %s", tt.name, flow)
 			}
@@ -75,6 +75,45 @@ func TestEgressTrace(t *testing.T) {
 		unknown.MACs, asked = nil, 0
 		if all, err := tr.egress(t.Context(), &unknown, &entry); len(all) > 0 || err != nil || asked > 0 {
 			t.Errorf("%s: a guest without a MAC address: %v, %v, %d traces", tt.name, all, err, asked)
+		}
+		found += "# " + tt.name + "\n"
+		for _, f := range all {
+			found += fmt.Sprintf("%s %s %s: %s\n  %s\n  %s\n", f.Level, f.Code, f.About, f.Text, f.Remedy, strings.Join(f.Commands, "\n  "))
+		}
+	}
+	golden.Check(t, found)
+}
+
+// doctor looks at whether a packet to an open address passes.
+func TestOpenedTrace(t *testing.T) {
+	const dropped = "16. ip,metadata=0x1,nw_dst=192.0.2.0/24, priority 2000, cookie 0x6\n    drop\nDatapath actions: drop"
+	entry, found := uint8(29), ""
+	for _, tt := range []struct{ name, trace string }{
+		{"passes", traceMarked + traceAllowed},
+		{"an ACL for another bit", traceMarked + strings.Replace(traceClosed, "0x80000000", "0x100000", 1)},
+		{"an ACL for the network", traceMarked + dropped},
+	} {
+		g := &someGuests().Guests[0]
+		g.Egress = &api.GuestEgress{Policy: true, Closed: []string{"ip4"}, Bit: 31}
+		tr := &tracer{openings: func(context.Context) ([]api.Opening, error) {
+			return []api.Opening{
+				{Bridge: g.Bridge, Port: "other", Address: "192.0.2.9", Names: []string{"other.example."}},
+				{Bridge: g.Bridge, Port: g.Port, Address: "2001:db8::9", Names: []string{"six.example."}},
+				{Bridge: g.Bridge, Port: g.Port, Address: "192.0.2.8", Protocol: "udp", TransportPort: 53, Names: []string{"udp.example."}},
+				{Bridge: g.Bridge, Port: g.Port, Address: "192.0.2.7", Protocol: "tcp", TransportPort: 8443, Names: []string{"a.example.", "b.example."}},
+			}, nil
+		}, trace: func(_ context.Context, _, flow string) (string, error) {
+			if strings.Contains(flow, "nw_dst=198.18.0.1") {
+				return traceUnmarked + traceClosed, nil
+			}
+			if !strings.Contains(flow, "nw_dst=192.0.2.7,") || !strings.Contains(flow, "tcp_dst=8443") {
+				t.Errorf("%s: flow %s", tt.name, flow)
+			}
+			return tt.trace, nil
+		}}
+		all, err := tr.egress(t.Context(), g, &entry)
+		if err != nil {
+			t.Error(err)
 		}
 		found += "# " + tt.name + "\n"
 		for _, f := range all {

@@ -31,16 +31,30 @@ type tracer struct {
 	trace func(ctx context.Context, bridge, flow string) (string, error)
 	// logicalFlow returns the logical flow of a flow in the ingress pipeline of the guest's switch.
 	logicalFlow func(ctx context.Context, g *api.Guest, h hop) (*api.LogicalFlow, error)
+	// openings returns the open addresses of all guests.
+	openings func(ctx context.Context) ([]api.Opening, error)
 }
 
-// newTracer uses ovs-appctl(8), and asks the process once for each logical flow: one may stop many guests.
+// newTracer uses ovs-appctl(8), and asks the process once for each logical flow, since one may stop many guests, and for
+// the open addresses.
 func newTracer(target string, c *client) *tracer {
 	type key struct {
 		bridge, network string
 		hop             hop
 	}
 	known := map[key]*api.LogicalFlow{}
-	return &tracer{trace: ovsAppctl(target), logicalFlow: func(ctx context.Context, g *api.Guest, h hop) (*api.LogicalFlow, error) {
+	var egress *api.Egress
+	openings := func(ctx context.Context) ([]api.Opening, error) {
+		if egress == nil {
+			all := new(api.Egress)
+			if err := c.get(ctx, api.PathEgress, nil, all); err != nil {
+				return nil, err
+			}
+			egress = all
+		}
+		return egress.Openings, nil
+	}
+	return &tracer{openings: openings, trace: ovsAppctl(target), logicalFlow: func(ctx context.Context, g *api.Guest, h hop) (*api.LogicalFlow, error) {
 		k := key{g.Bridge, g.Network, h}
 		if f := known[k]; f != nil {
 			return f, nil

@@ -43,6 +43,13 @@ func (d *demo) showEgress(out io.Writer) bool {
 	return d.connect(out, again, "+time=10") && right
 }
 
+const demoPolicy = `    egress {
+        policy ofpunt/switch sandbox {
+            allow *.pypi.example:443/tcp
+        }
+    }
+`
+
 // startEgress builds a network with two guests, and servers outside at each address of outsideNet.
 func startEgress(t *lab.Program, out io.Writer, binary string) *demo {
 	fmt.Fprintln(out, "Starting OVN with sandbox-vm, its neighbour, and servers outside ...")
@@ -83,15 +90,11 @@ func startEgress(t *lab.Program, out io.Writer, binary string) *demo {
         southbound %s
         fallthrough
     }
-    egress {
-        policy ofpunt/switch sandbox {
-            allow *.pypi.example:443/tcp
-        }
-    }
-    cache 30
+%s    cache 30
     forward . %s
 }
-`, lab.Bridge, l.Node.OpenFlow, l.Node.OVSDB, d.socket(), metricsAddr, readyAddr, l.SB, d.upstream.Addr))
+`, lab.Bridge, l.Node.OpenFlow, l.Node.OVSDB, d.socket(), metricsAddr, readyAddr, l.SB, demoPolicy, d.upstream.Addr))
+	fmt.Fprint(out, "\nThe policy in its Corefile:\n\n", demoPolicy, "\n")
 	return d
 }
 
@@ -141,7 +144,7 @@ func (d *demo) connect(out io.Writer, all []try, options ...string) bool {
 		ctx, cancel := context.WithTimeout(context.Background(), limit)
 		c, err := g.Dial(ctx, "tcp", t.to)
 		cancel()
-		result := "refused"
+		result := "timed out"
 		if err == nil {
 			c.Close()
 			result = "connected"

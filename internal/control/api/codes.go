@@ -126,7 +126,7 @@ var (
 	// CodeEgressOpen: an egress policy without ACLs.
 	CodeEgressOpen = newCode("egress-open", Code{
 		Docs: "docs/egress.md#see-it",
-		Text: "add the port to a port group with the ACLs of `puntctl egress init`; `strict names` in egress says that names alone are meant",
+		Text: "add the port to a port group with the ACLs of `puntctl egress init`; `strict names` in egress says that names alone are meant. If the group has ACLs for another bit, set `bit` in egress to theirs",
 		Commands: []string{
 			"puntctl egress init GROUP | sh    # a new group",
 			"puntctl egress init GROUP --existing | sh    # a group without these ACLs",
@@ -139,6 +139,8 @@ var (
 		Text:     "give the guest a policy in egress; `observe on` and `strict names` open nothing. Or remove the port from the port group",
 		Commands: []string{"ovn-nbctl get Logical_Switch_Port {port} _uuid", "ovn-nbctl --columns=name,ports list Port_Group    # which groups have this port?"},
 	})
+	// CodeEgressBlocked: ACLs for another bit drop packets to open addresses. By a trace in the switch.
+	CodeEgressBlocked = newCode("egress-blocked", Code{Docs: "docs/egress.md#see-it", Without: "puntctl writes the remedy by the trace of the switch"})
 	// CodeEgressPersistent: OVN lets connections go on whose address egress has closed.
 	CodeEgressPersistent = newCode("egress-persistent", Code{
 		Docs: "docs/egress.md#limits", Note: true,
