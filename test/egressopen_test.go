@@ -3,6 +3,7 @@
 package test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -510,4 +511,61 @@ func TestEgressRestarts(t *testing.T) {
 		}
 	}
 	s.endWell()
+}
+
+// OVN lets messages of multicast listeners pass before any ACL, and a router may forward them: a policy of the router stops
+// them, as docs/egress.md says, and no other packets.
+func TestEgressListeners(t *testing.T) {
+	t.Parallel()
+	n := newOutside(t)
+	n.NBCTL("pg-set-ports", "closed", "red-vm")
+	n.Sync()
+	const echoRequest, query, report, done = 128, 130, 131, 132
+	outside, err := n.outside.ListenPacket("ip6:ipv6-icmp", "2001:db8::1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer outside.Close()
+	send := func(g *lab.Guest, from string, kind byte, text string) {
+		t.Helper()
+		conn, err := g.ListenPacket("ip6:ipv6-icmp", from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := conn.WriteTo(append([]byte{kind, 0, 0, 0, 0, 0, 0, 0}, text...), &net.IPAddr{IP: net.ParseIP("2001:db8::1")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// arrive returns the types of the guest's messages that come outside before one of its neighbour does.
+	arrive := func(text string) (kinds []byte) {
+		t.Helper()
+		for _, kind := range []byte{query, report, done} {
+			send(n.vm, "fe80::ff:fe00:11%"+lab.Iface, kind, text)
+		}
+		send(n.peer, "fd00:10::12", echoRequest, text)
+		if err := outside.SetReadDeadline(time.Now().Add(wait)); err != nil {
+			t.Fatal(err)
+		}
+		for b := make([]byte, 1500); ; {
+			k, _, err := outside.ReadFrom(b)
+			switch {
+			case err != nil:
+				t.Fatalf("%s: %v", text, err)
+			case !bytes.Contains(b[:k], []byte(text)):
+			case b[0] == echoRequest:
+				return kinds
+			default:
+				kinds = append(kinds, b[0])
+			}
+		}
+	}
+	if got := arrive("without the policy"); (len(got) == 3) != n.Release().RoutesListeners() || len(got)%3 > 0 {
+		t.Errorf("without the policy %v arrive", got)
+	}
+	n.NBCTL("lr-policy-add", "r", "1000", "ip6.src == fe80::/10", "drop")
+	n.Sync()
+	if got := arrive("with the policy"); len(got) > 0 {
+		t.Errorf("with the policy %v arrive", got)
+	}
 }

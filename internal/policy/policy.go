@@ -78,8 +78,9 @@ func (p *Policy) addName(e *Entry) {
 		if e.Name[i] != '.' {
 			continue
 		}
-		if above := e.Name[i+1:]; above != "" {
-			p.names[above] = p.names[above]
+		above := e.Name[i+1:]
+		if _, there := p.names[above]; !there && above != "" {
+			p.names[above] = node{}
 		}
 	}
 }

@@ -93,6 +93,10 @@ func (r Release) TracesVIP() bool { return !r.OVN.since(26, 3) }
 // (ovn-nb(5), Network_Function).
 func (r Release) HasNetworkFunctions() bool { return r.OVN.since(26, 3) }
 
+// RoutesListeners reports whether routers forward messages of multicast listeners (ICMPv6 types 130 to 132) to unicast
+// addresses.
+func (r Release) RoutesListeners() bool { return !r.OVN.since(25, 3) }
+
 // SwitchSpoilsHopByHop reports whether the userspace datapath gives UDP behind an IPv6
 // hop-by-hop header a wrong checksum, once the packet has been through its connection
 // tracking; from guest to guest too.
