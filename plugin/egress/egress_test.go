@@ -629,7 +629,9 @@ func TestExplainNorthbound(t *testing.T) {
 		h, u := newHandler(t, "egress {\n "+mode+"\n northbound on\n}")
 		u.records = []string{"a.test. 60 IN A 192.0.2.1"}
 		o := guest("vm9", "")
-		o.Attributes = northboundPort{policy.New(nil)}
+		port, group := policy.New(nil), policy.ParseText("b.test", func(string, error) {})
+		port.At, group.At = "Logical_Switch_Port vm9", "Port_Group web"
+		o.Attributes = northboundPort{port, group}
 		question := new(dns.Msg).SetQuestion("a.test.", dns.TypeA)
 		e := explain.New()
 		ask(t, e.Context(origin.NewContext(t.Context(), o)), h, question)
@@ -637,9 +639,15 @@ func TestExplainNorthbound(t *testing.T) {
 		e.End()
 		if mode == "observe on" {
 			ask(t, origin.NewContext(t.Context(), o), h, question)
-		} else if len(r.Findings) != 1 || !strings.Contains(r.Findings[0].Remedy, "a.test. to external_ids:dns-egress") {
+		} else if len(r.Findings) != 1 || !strings.Contains(r.Findings[0].Remedy, "a.test. to external_ids:dns-egress") || !strings.Contains(r.Findings[0].Text, "(Logical_Switch_Port vm9, Port_Group web)") {
 			t.Errorf("%s: %+v", mode, r)
 		}
+		e = explain.New()
+		ask(t, e.Context(origin.NewContext(t.Context(), o)), h, new(dns.Msg).SetQuestion("b.test.", dns.TypeA))
+		if got := e.Report().Notes; len(got) == 0 || got[0] != "policy external_ids:dns-egress Port_Group web allows the name: b.test." {
+			t.Errorf("%s: %q", mode, got)
+		}
+		e.End()
 	}
 }
 

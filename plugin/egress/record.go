@@ -35,7 +35,7 @@ func (q *query) recordAllowed() {
 	if x := explain.Of(q.Context); x != nil {
 		for p, rules := range q.handler.each(q.policies) {
 			if _, entries := rules.Name(q.name, nil); len(entries) > 0 {
-				x.Notef("policy %s allows the name: %s", p.name, joined(entries))
+				x.Notef("policy %s allows the name: %s", strings.TrimSpace(p.name+" "+rules.At), joined(entries))
 			}
 		}
 	}
@@ -132,7 +132,7 @@ func (q *query) explain(x *explain.Step) {
 	}
 	x.Find(explain.Finding{
 		Code:   api.CodePolicy,
-		Text:   fmt.Sprintf("an egress policy decides: %s (%s) does not allow %s, and no other policy of the guest does. So the plugin egress says that it %s, and no server is asked", q.policy.name, q.policy.at, q.name, said),
+		Text:   fmt.Sprintf("an egress policy decides: %s (%s) does not allow %s, and no other policy of the guest does. So the plugin egress says that it %s, and no server is asked", q.policy.name, q.where(), q.name, said),
 		Remedy: "if the guest is to have the name, " + q.policy.toAllow(q.name),
 	})
 }
@@ -140,7 +140,7 @@ func (q *query) explain(x *explain.Step) {
 func (q *query) explainNotAllowed(x *explain.Step) {
 	x.Find(explain.Finding{
 		Code:   api.CodeNotOpened,
-		Text:   fmt.Sprintf("the answer opens no address: the egress policy %s (%s) does not allow %s, and no other policy of the guest does", q.policy.name, q.policy.at, q.name),
+		Text:   fmt.Sprintf("the answer opens no address: the egress policy %s (%s) does not allow %s, and no other policy of the guest does", q.policy.name, q.where(), q.name),
 		Remedy: "if the guest is to reach the name, " + q.policy.toAllow(q.name),
 	})
 }
@@ -156,6 +156,18 @@ func (q *query) explainClosed(x *explain.Step, a netip.Addr) {
 		f.Remedy += fmt.Sprintf("; if the guest is to reach it, give a policy in egress `allow %s`", a)
 	}
 	x.Find(f)
+}
+
+// where returns the line of q.policy, or the rows of the Northbound policies.
+func (q *query) where() string {
+	if q.policy.rules != nil {
+		return q.policy.at.String()
+	}
+	rows := make([]string, len(q.policies.northbound))
+	for i, rules := range q.policies.northbound {
+		rows[i] = rules.At
+	}
+	return strings.Join(rows, ", ")
 }
 
 func (p *guestPolicy) toAllow(name string) string {
