@@ -128,15 +128,15 @@ type Caller interface {
 	LeaveReader()
 }
 
-// CallerKey is the context key of a Caller. A lookup by a plugin has none.
+// CallerKey is the context key of the Caller of a query. Lookups by plugins have none.
 type CallerKey struct{}
 
 // Opener opens destinations for a guest.
 type Opener interface {
 	// Open returns once the switch has confirmed the destinations, or an error after a second, which may wrap ErrFull
-	// or the cause of ctx. a must not change afterwards.
+	// or the cause of ctx.
 	Open(ctx context.Context, a *Answer) error
-	// Stands reports whether the switch has the destinations open for as long as a asks, so that Open has nothing to do.
+	// Stands reports whether Open would return at once, as the switch has the destinations open for as long as a asks.
 	Stands(a *Answer) bool
 	// IsNode reports whether the switch knows an address as the node's, which no name opens.
 	IsNode(a netip.Addr) bool

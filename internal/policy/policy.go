@@ -34,7 +34,7 @@ type Policy struct {
 	// At is the row that has the text, for operators; "" for the Corefile.
 	At      string
 	entries []Entry
-	// names has the names of entries, and all names above but the root, which no entry has.
+	// names has the names of entries and all names above them, without the root.
 	names map[string]node
 	// prefixes has the first entry of each prefix; lengths are sorted, longest first.
 	prefixes map[netip.Prefix]int

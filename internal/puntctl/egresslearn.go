@@ -55,7 +55,7 @@ func printLearned(w io.Writer, p *api.LearnedPolicy) {
 		fmt.Fprintf(w, "    allow %s # queries: %d\n", n.Name, n.Queries)
 	}
 	if p.More {
-		fmt.Fprintln(w, "    # Incomplete: the guests asked for more names than puntdns remembers, or for names that no entry can have.")
+		fmt.Fprintln(w, "    # Incomplete: the guests asked for more names than puntdns remembers, or for names that an entry cannot contain.")
 	}
 	fmt.Fprintln(w, "}")
 }

@@ -14,11 +14,21 @@ import (
 	"github.com/puntdns/puntdns/internal/shell"
 )
 
-// egress traces packets of a guest with an egress policy to addresses that no answer has opened, and to an open one. The
-// ACLs of the guest may be complete, and another ACL let the packets pass before them, or drop them in any case.
+// egress traces a packet of a guest with an egress policy to an address that no answer has opened, and one to an open
+// address. Another ACL may allow the first or drop the second, even if the guest has all ACLs of egress.
 func (t *tracer) egress(ctx context.Context, g *api.Guest, entry *uint8) (all []finding, err error) {
 	if g.Egress == nil || !g.Egress.Policy || g.PortKey == 0 || entry == nil {
 		return nil, nil
+	}
+	add := func(f finding) {
+		if f.Text != "" {
+			f.About = "port " + g.Port
+			all = append(all, f)
+		}
+	}
+	open, err := t.openings(ctx)
+	if err != nil {
+		add(finding{Level: levelNote, Text: "open addresses can't be read: " + err.Error(), Remedy: "see whether `puntctl egress list` reports it too"})
 	}
 	for _, q := range packetsOf(g) {
 		if q.assumed {
@@ -32,14 +42,11 @@ func (t *tracer) egress(ctx context.Context, g *api.Guest, entry *uint8) (all []
 		if err != nil {
 			return all, err
 		}
-		w := readTrace(trace, entry)
-		if f := egressFinding(&q, &w, slices.Contains(g.Egress.Closed, family(q.from))); f.Text != "" {
-			f.About = "port " + g.Port
-			all = append(all, f)
-		}
-		o, err := t.openAddress(ctx, g, q.from.Is4())
-		if o == nil || err != nil {
-			return all, err
+		w, hasACL := readTrace(trace, entry), slices.Contains(g.Egress.Closed, family(q.from))
+		add(egressFinding(&q, &w, hasACL))
+		o := openAddress(open, g, q.from.Is4())
+		if !hasACL || o == nil {
+			continue
 		}
 		if q.to, err = netip.ParseAddr(o.Address); err != nil {
 			return all, err
@@ -49,29 +56,28 @@ func (t *tracer) egress(ctx context.Context, g *api.Guest, entry *uint8) (all []
 			return all, err
 		}
 		w = readTrace(trace, entry)
-		f := openedFinding(&q, &w, o)
-		f.About = "port " + g.Port
-		all = append(all, f)
+		add(openedFinding(&q, &w, o))
 	}
 	return all, nil
 }
 
 // openAddress returns an opening of the guest that TCP packets pass, nil without one.
-func (t *tracer) openAddress(ctx context.Context, g *api.Guest, is4 bool) (*api.Opening, error) {
-	all, err := t.openings(ctx)
+func openAddress(all []api.Opening, g *api.Guest, is4 bool) *api.Opening {
 	i := slices.IndexFunc(all, func(o api.Opening) bool {
 		return o.Bridge == g.Bridge && o.Port == g.Port && strings.Contains(o.Address, ":") != is4 && (o.Protocol == "" || o.Protocol == "tcp")
 	})
 	if i < 0 {
-		return nil, err
+		return nil
 	}
-	return &all[i], nil
+	return &all[i]
 }
 
-// openedFinding is for a packet to an open address.
+// openedFinding is for a packet to an open address. It has no text if the address has closed meanwhile.
 func openedFinding(q *query, w *way, o *api.Opening) finding {
 	what := fmt.Sprintf("a TCP packet to %s, which is open by %s, ", netip.AddrPortFrom(q.to, q.port), strings.Join(o.Names, " "))
 	switch {
+	case w.marks&(1<<q.guest.Egress.Bit) == 0:
+		return finding{}
 	case !w.dropped || w.passed:
 		return finding{Level: levelOK, Text: what + "passes the ACLs"}
 	case strings.Contains(w.acl.flow, "pkt_mark=0/"):

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -88,14 +89,24 @@ func TestEgressTrace(t *testing.T) {
 func TestOpenedTrace(t *testing.T) {
 	const dropped = "16. ip,metadata=0x1,nw_dst=192.0.2.0/24, priority 2000, cookie 0x6\n    drop\nDatapath actions: drop"
 	entry, found := uint8(29), ""
-	for _, tt := range []struct{ name, trace string }{
-		{"passes", traceMarked + traceAllowed},
-		{"an ACL for another bit", traceMarked + strings.Replace(traceClosed, "0x80000000", "0x100000", 1)},
-		{"an ACL for the network", traceMarked + dropped},
+	for _, tt := range []struct {
+		name, trace string
+		closed      []string
+		err         error
+	}{
+		{"passes", traceMarked + traceAllowed, []string{"ip4"}, nil},
+		{"an ACL for another bit", traceMarked + strings.Replace(traceClosed, "0x80000000", "0x100000", 1), []string{"ip4"}, nil},
+		{"an ACL for the network", traceMarked + dropped, []string{"ip4"}, nil},
+		{"closed meanwhile", traceUnmarked + traceClosed, []string{"ip4"}, nil},
+		{"without its own ACLs", traceMarked + traceClosed, nil, nil},
+		{"not read", traceMarked + traceAllowed, []string{"ip4"}, errors.New("no answer of the switch")},
 	} {
 		g := &someGuests().Guests[0]
-		g.Egress = &api.GuestEgress{Policy: true, Closed: []string{"ip4"}, Bit: 31}
+		g.Egress = &api.GuestEgress{Policy: true, Closed: tt.closed, Bit: 31}
 		tr := &tracer{openings: func(context.Context) ([]api.Opening, error) {
+			if tt.err != nil {
+				return nil, tt.err
+			}
 			return []api.Opening{
 				{Bridge: g.Bridge, Port: "other", Address: "192.0.2.9", Names: []string{"other.example."}},
 				{Bridge: g.Bridge, Port: g.Port, Address: "2001:db8::9", Names: []string{"six.example."}},
@@ -121,6 +132,36 @@ func TestOpenedTrace(t *testing.T) {
 		}
 	}
 	golden.Check(t, found)
+}
+
+// Each family of a guest is traced, whatever is open.
+func TestEgressFamilies(t *testing.T) {
+	entry := uint8(29)
+	for _, tt := range []struct {
+		open []string
+		want string
+	}{
+		{nil, "198.18.0.1 100::1"},
+		{[]string{"2001:db8::9"}, "198.18.0.1 100::1 2001:db8::9"},
+		{[]string{"192.0.2.9", "2001:db8::9"}, "198.18.0.1 192.0.2.9 100::1 2001:db8::9"},
+	} {
+		g := &someGuests().Guests[0]
+		g.Addresses = []string{"10.0.1.11", "fd00:1::11"}
+		g.Egress = &api.GuestEgress{Policy: true, Closed: []string{"ip4", "ip6"}, Bit: 31}
+		var asked []string
+		tr := &tracer{openings: func(context.Context) (all []api.Opening, err error) {
+			for _, a := range tt.open {
+				all = append(all, api.Opening{Bridge: g.Bridge, Port: g.Port, Address: a, Names: []string{"a.example."}})
+			}
+			return all, nil
+		}, trace: func(_ context.Context, _, flow string) (string, error) {
+			asked = append(asked, regexp.MustCompile(`(?:nw|ipv6)_dst=([^,]*)`).FindStringSubmatch(flow)[1])
+			return traceMarked + traceAllowed, nil
+		}}
+		if _, err := tr.egress(t.Context(), g, &entry); err != nil || strings.Join(asked, " ") != tt.want {
+			t.Errorf("%v: %v, %q", tt.open, err, asked)
+		}
+	}
 }
 
 func TestBitOf(t *testing.T) {

@@ -31,7 +31,7 @@ type tracer struct {
 	trace func(ctx context.Context, bridge, flow string) (string, error)
 	// logicalFlow returns the logical flow of a flow in the ingress pipeline of the guest's switch.
 	logicalFlow func(ctx context.Context, g *api.Guest, h hop) (*api.LogicalFlow, error)
-	// openings returns the open addresses of all guests.
+	// openings returns the open addresses of all guests, and the first time the error.
 	openings func(ctx context.Context) ([]api.Opening, error)
 }
 
@@ -45,14 +45,15 @@ func newTracer(target string, c *client) *tracer {
 	known := map[key]*api.LogicalFlow{}
 	var egress *api.Egress
 	openings := func(ctx context.Context) ([]api.Opening, error) {
-		if egress == nil {
-			all := new(api.Egress)
-			if err := c.get(ctx, api.PathEgress, nil, all); err != nil {
-				return nil, err
-			}
-			egress = all
+		if egress != nil {
+			return egress.Openings, nil
 		}
-		return egress.Openings, nil
+		egress = new(api.Egress)
+		err := c.get(ctx, api.PathEgress, nil, egress)
+		if err == nil && len(egress.Errors) > 0 {
+			err = errors.New(strings.Join(egress.Errors, "; "))
+		}
+		return egress.Openings, err
 	}
 	return &tracer{openings: openings, trace: ovsAppctl(target), logicalFlow: func(ctx context.Context, g *api.Guest, h hop) (*api.LogicalFlow, error) {
 		k := key{g.Bridge, g.Network, h}

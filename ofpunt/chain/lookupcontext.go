@@ -5,6 +5,7 @@ package chain
 import (
 	"context"
 
+	"github.com/puntdns/puntdns/internal/opening"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/ofpunt/punt"
 )
@@ -32,7 +33,7 @@ func detach(ctx context.Context) context.Context {
 
 func (c *lookupContext) Value(key any) any {
 	switch key.(type) {
-	case punt.Key, origin.ExchangeKey:
+	case punt.Key, origin.ExchangeKey, opening.CallerKey:
 		return nil
 	case origin.Key:
 		return &c.origin

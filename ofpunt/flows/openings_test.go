@@ -308,7 +308,7 @@ func TestLapsesTogether(t *testing.T) {
 func TestStands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rec, to := NewReconciler(nil, new(Memory), nil), destination(1)
-		rec.requests.stands(&standing{of: placement.Opening{Guest: guestKey(1), To: to}, names: []string{"x."}, until: time.Now().Add(time.Minute)})
+		rec.requests.record(&standing{of: placement.Opening{Guest: guestKey(1), To: to}, names: []string{"x."}, until: time.Now().Add(time.Minute)})
 		for _, tt := range []struct {
 			what  string
 			guest int

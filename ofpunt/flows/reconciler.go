@@ -207,7 +207,7 @@ func (rec *Reconciler) step(events []Event) (r request, retry bool, err error) {
 			case opened:
 				rec.requests.end(c)
 			case standing:
-				rec.requests.stands(&c)
+				rec.requests.record(&c)
 			case renew:
 				if err := rec.renew(&c.Lease); err != nil {
 					rec.report(RenewFailed{err})

@@ -61,7 +61,7 @@ func (rec *Reconciler) Stands(guest placement.Key, a *opening.Answer) bool {
 	r := &rec.requests
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.stand(guest, a, time.Now())
+	return r.allStand(guest, a, time.Now())
 }
 
 // Openings returns how many openings the switch has.
@@ -75,7 +75,7 @@ func (rec *Reconciler) Openings() int {
 func (r *requests) add(guest placement.Key, a *opening.Answer, now time.Time) (token uint64, done <-chan error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.stand(guest, a, now) {
+	if r.allStand(guest, a, now) {
 		return 0, nil
 	}
 	r.token++
@@ -85,11 +85,13 @@ func (r *requests) add(guest placement.Key, a *opening.Answer, now time.Time) (t
 		return r.token, wait
 	}
 	r.waiting[r.token] = wait
-	r.new = append(r.new, openRequest{r.token, guest, *a})
+	of := *a
+	of.To = slices.Clone(a.To) // the caller may not wait for the switch
+	r.new = append(r.new, openRequest{r.token, guest, of})
 	return r.token, wait
 }
 
-func (r *requests) stand(guest placement.Key, a *opening.Answer, now time.Time) bool {
+func (r *requests) allStand(guest placement.Key, a *opening.Answer, now time.Time) bool {
 	return !slices.ContainsFunc(a.To, func(to opening.Destination) bool {
 		s := r.standing[placement.Opening{Guest: guest, To: to}]
 		return !s.serves(a.Name, now.Add(a.Lasts))
@@ -135,7 +137,7 @@ func (r *requests) end(o opened) {
 	}
 }
 
-func (r *requests) stands(s *standing) {
+func (r *requests) record(s *standing) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s.until.IsZero() {

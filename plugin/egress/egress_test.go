@@ -460,8 +460,8 @@ func TestOpenedInMetadata(t *testing.T) {
 // an address may have become the node's.
 func TestStands(t *testing.T) {
 	h, u := newHandler(t, "egress {"+somePolicies+"}")
-	taken := false
-	h.onNode = func(netip.Addr) bool { return taken }
+	taken, judged := false, 0
+	h.onNode = func(netip.Addr) bool { judged++; return taken }
 	sw := new(fakeSwitch)
 	o := guest("vm1", "red")
 	o.Opener = sw
@@ -469,13 +469,27 @@ func TestStands(t *testing.T) {
 		ttl    int
 		taken  bool
 		opened int
-	}{{600, false, 1}, {600, false, 1}, {300, true, 1}, {601, false, 2}, {602, true, 2}} {
-		taken = step.taken
+		judged int
+	}{{600, false, 1, 1}, {600, false, 1, 0}, {300, true, 1, 0}, {601, false, 2, 1}, {602, true, 2, 1}} {
+		taken, judged = step.taken, 0
 		u.records = []string{fmt.Sprintf("pypi.org. %d IN A 192.0.2.1", step.ttl)}
 		ask(t, origin.NewContext(t.Context(), o), h, new(dns.Msg).SetQuestion("pypi.org.", dns.TypeA))
-		if len(sw.asked) != step.opened {
-			t.Errorf("%+v: asked %d times", step, len(sw.asked))
+		if len(sw.asked) != step.opened || judged != step.judged {
+			t.Errorf("%+v: asked %d times, judged %d times", step, len(sw.asked), judged)
 		}
+	}
+}
+
+// An address that stays closed does not keep others open for its TTL.
+func TestLasts(t *testing.T) {
+	h, u := newHandler(t, "egress {"+somePolicies+"}")
+	u.records = []string{"pypi.org. 40000 IN A 192.168.0.1", "pypi.org. 90 IN A 192.0.2.1"}
+	sw := new(fakeSwitch)
+	o := guest("vm1", "red")
+	o.Opener = sw
+	ask(t, origin.NewContext(t.Context(), o), h, new(dns.Msg).SetQuestion("pypi.org.", dns.TypeA))
+	if len(sw.asked) != 1 || len(sw.asked[0].To) != 1 || sw.asked[0].Lasts != 90*time.Second {
+		t.Errorf("%v", sw.asked)
 	}
 }
 
@@ -704,7 +718,7 @@ func TestExplain(t *testing.T) {
 		if code != tt.code || strings.Join(r.Notes, "|") != tt.note || code != "" && !strings.Contains(text, "Testfile:3") {
 			t.Errorf("%s %s: %+v", tt.mode, tt.name, r)
 		}
-		if sw.looked {
+		if sw.looked || len(sw.asked) > 0 {
 			t.Errorf("%s %s: the switch is asked for an explanation", tt.mode, tt.name)
 		}
 		if after := count(t, "ofpunt/port=vm1", denied) + count(t, "ofpunt/port=vm1", allowed) + count(t, "ofpunt/port=vm1", wouldDeny); after != before {

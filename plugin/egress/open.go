@@ -94,25 +94,32 @@ func (q *query) asksSwitch() bool {
 	return len(q.opening.To) > 0 && !q.handler.observe && q.origin.Opener != nil && explain.Of(q.Context) == nil
 }
 
-// opens sets q.opening. It returns the first address that stays closed and that no entry has, invalid for none: a special
-// address, or another name's. stands is set if the switch has all of q.opening open: what opened them was judged then.
+// opens sets q.opening, and returns what collect does. stands: the switch has all of q.opening open. Open has judged these
+// addresses, so they are not judged again.
 func (q *query) opens(m *dns.Msg) (closed netip.Addr, stands bool) {
+	closed = q.collect(m, func(netip.Addr) bool { return false })
+	if q.asksSwitch() && q.origin.Opener.Stands(&q.opening) {
+		return closed, true
+	}
+	return q.collect(m, q.closes), false
+}
+
+// collect sets q.opening to the addresses that the answer may open, without those that closes has. It returns the first
+// address that stays closed and that no entry has, invalid for none: one that closes has, or another name's.
+func (q *query) collect(m *dns.Msg, closes func(netip.Addr) bool) (closed netip.Addr) {
 	q.opening = opening.Answer{Name: q.name, Lasts: q.handler.floor}
 	if m.Rcode != dns.RcodeSuccess {
-		return closed, false // clients do not look at the records
+		return closed // clients do not look at the records
 	}
 	open := &q.opening
 	open.To = q.room.to[:0]
 	var some [maxChain + 1]string
 	chain := appendChain(some[:0], m, q.name)
-	stayClosed := func(a netip.Addr) {
-		if !closed.IsValid() && !q.hasEntry(a) {
-			closed = a
-		}
-	}
 	for rr, a := range addressesIn(m, q.request.Question[0]) {
-		if q.foreign || !onChain(chain, rr.Header().Name) {
-			stayClosed(a)
+		if q.foreign || closes(a) || !onChain(chain, rr.Header().Name) {
+			if !closed.IsValid() && !q.hasEntry(a) {
+				closed = a
+			}
 			continue
 		}
 		open.Lasts = max(open.Lasts, min(time.Duration(rr.Header().Ttl)*time.Second, maxTTL))
@@ -121,17 +128,7 @@ func (q *query) opens(m *dns.Msg) (closed netip.Addr, stands bool) {
 	// Entries may overlap, and a server that the guest chooses may repeat thousands of addresses.
 	slices.SortFunc(open.To, opening.Destination.Compare)
 	open.To = slices.Compact(open.To)
-	if q.asksSwitch() && q.origin.Opener.Stands(open) {
-		return closed, true
-	}
-	open.To = slices.DeleteFunc(open.To, func(to opening.Destination) bool {
-		closes := q.closes(to.Address)
-		if closes {
-			stayClosed(to.Address)
-		}
-		return closes
-	})
-	return closed, false
+	return closed
 }
 
 func (q *query) hasEntry(a netip.Addr) bool {

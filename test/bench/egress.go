@@ -169,7 +169,7 @@ func (n *closedNetwork) peers() []peer {
 	}
 }
 
-// turns is how often each guest has its turn in a round of cached. Of p99, medians of 25 turns differ by a tenth from
+// turns is how often each guest has its turn in a round of cached. With 25 turns the median of p99 differs by a tenth from
 // run to run.
 const turns = 20
 
@@ -193,7 +193,7 @@ func (n *closedNetwork) cached(proc *lab.Process) {
 		n.dnsperf(g.Host, resolver, file, 10, 1000)
 	}
 	for range n.rounds * turns {
-		slices.Reverse(guests) // each is as often the first
+		slices.Reverse(guests) // takes turns in being the first
 		for _, g := range guests {
 			switched := n.cpu(vswitchd)
 			var r rate
@@ -208,12 +208,12 @@ func (n *closedNetwork) cached(proc *lab.Process) {
 }
 
 // newAddresses has guests ask for names with a new address each. Each guest has one query outstanding. A fast machine
-// ends before the time does, as a guest has room for mostOpen a minute.
+// ends early, as a guest can open mostOpen addresses a minute.
 func (n *closedNetwork) newAddresses(what, row string, proc *lab.Process, guests []*lab.Guest) {
 	vswitchd := n.Node.Daemon("ovs-vswitchd").Pid
 	ours, switched := n.cpu(proc.Pid), n.cpu(vswitchd)
 	began := time.Now()
-	most := mostOpen / (4*n.rounds + 1) // vm0 has its addresses four times a round
+	most := mostOpen / (4*n.rounds + 1) // vm0 does it four times a round: alone, with the others, and twice in manyOpenings
 	took := n.each(guests, n.length, most, func(c *resolution) (time.Duration, error) {
 		return c.resolve(n.used.Add(1))
 	})

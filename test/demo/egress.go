@@ -4,8 +4,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -145,9 +147,12 @@ func (d *demo) connect(out io.Writer, all []try, options ...string) bool {
 		c, err := g.Dial(ctx, "tcp", t.to)
 		cancel()
 		result := "timed out"
-		if err == nil {
+		switch {
+		case err == nil:
 			c.Close()
 			result = "connected"
+		case !errors.Is(err, context.DeadlineExceeded) && !os.IsTimeout(err):
+			result = err.Error()
 		}
 		verdict := "ok"
 		if t.open != (err == nil) {

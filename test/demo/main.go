@@ -11,6 +11,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -31,6 +32,8 @@ func main() {
 		s = scenario{startEgress, (*demo).showEgress, (*demo).egressUsage}
 	}
 	switch {
+	case *egress && *recording != "":
+		os.Exit(fail(errors.New("-record is for the demo without -egress")))
 	case *recording != "":
 		os.Exit(record(*binary, *recording))
 	case !isOn(os.Getenv("KEEP")):

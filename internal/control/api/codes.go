@@ -139,7 +139,7 @@ var (
 		Text:     "give the guest a policy in egress; `observe on` and `strict names` open nothing. Or remove the port from the port group",
 		Commands: []string{"ovn-nbctl get Logical_Switch_Port {port} _uuid", "ovn-nbctl --columns=name,ports list Port_Group    # which groups have this port?"},
 	})
-	// CodeEgressBlocked: ACLs for another bit drop packets to open addresses. By a trace in the switch.
+	// CodeEgressBlocked: an ACL for another bit drops packets to open addresses. A trace in the switch finds it.
 	CodeEgressBlocked = newCode("egress-blocked", Code{Docs: "docs/egress.md#see-it", Without: "puntctl writes the remedy by the trace of the switch"})
 	// CodeEgressPersistent: OVN lets connections go on whose address egress has closed.
 	CodeEgressPersistent = newCode("egress-persistent", Code{
