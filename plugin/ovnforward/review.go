@@ -41,7 +41,9 @@ type reviewer struct {
 
 // refusals is immutable.
 type refusals struct {
-	counts map[reason]int
+	// version is the ForwardsVersion of the snapshot that was reviewed.
+	version uint64
+	counts  map[reason]int
 	// first describes one, empty for none.
 	first string
 }
@@ -119,7 +121,7 @@ func (h *Handler) reasonAgainst(z *ovn.Forward, i int) reason {
 func (r *reviewer) review(s *ovn.Snapshot) {
 	h := r.handler
 	named := map[netip.AddrPort]struct{}{}
-	refused, logged, all := &refusals{counts: map[reason]int{}}, map[refusal]struct{}{}, 0
+	refused, logged, all := &refusals{version: s.ForwardsVersion, counts: map[reason]int{}}, map[refusal]struct{}{}, 0
 	for n, z := range s.Forwards() {
 		for i, server := range z.Servers {
 			why := h.reasonAgainst(z, i)
@@ -145,6 +147,6 @@ func (r *reviewer) review(s *ovn.Snapshot) {
 		log.Warningf("more than %d servers that networks name are refused; they are counted but not logged", maxLogged)
 	}
 	r.logged = logged
-	r.refused.Store(refused)
 	h.pool.retain(named)
+	r.refused.Store(refused)
 }

@@ -78,13 +78,20 @@ func (r *rig) await(what string, is func(*ovn.Snapshot) bool) {
 	testkit.OnChange(r.t, r.source, what, func() bool { return is(r.source.Snapshot()) })
 }
 
-// forward has a switch forward what the text says, and waits until the handler knows.
+// forward has a switch forward what the text says, and waits until the handler has reviewed it.
 func (r *rig) forward(sw, text string) {
 	r.t.Helper()
 	before := r.source.Snapshot().ForwardsVersion
 	r.nb.Transact(r.t, "OVN_Northbound", object{"op": "update", "table": "Logical_Switch", "where": []any{[]any{"name", "==", sw}},
 		"row": object{"external_ids": []any{"map", [][2]string{{"dns-forward", text}}}}})
 	r.await(text, func(s *ovn.Snapshot) bool { return s.ForwardsVersion != before })
+	// A review of an earlier snapshot stops servers that only the next one names.
+	wait(r.t, func() string {
+		if refused := r.reviewer.refused.Load(); refused == nil || refused.version != r.source.Snapshot().ForwardsVersion {
+			return "not reviewed"
+		}
+		return ""
+	})
 }
 
 // as returns the context of a query of the guest of a switch.
