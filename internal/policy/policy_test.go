@@ -117,6 +117,10 @@ func TestName(t *testing.T) {
 		{"255 octets", "*.example.org", long + strings.Repeat("b", 49) + ".example.org.", "*.example.org."},
 		{"255 octets that are escaped", "*.example.org", strings.Repeat(`\255`, 63) + "." + strings.Repeat(`\255`, 63) + "." + strings.Repeat(`\255`, 63) + "." + strings.Repeat(`\255`, 49) + ".example.org.", "*.example.org."},
 		{"many labels", "*.example.org", deep + "example.org.", "*.example.org."},
+		// Package dns unpacks no such names.
+		{"more labels than a name has", "*.example.org", strings.Repeat("a.", 126) + "example.org.", "*.example.org."},
+		{"a text that is no name", "*.example.org", strings.Repeat("a", 2000) + ".example.org.", "*.example.org."},
+		{"nothing, which is the root", "*.example.org", "", "above"},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
 			if got := decision(parseAll(t, tt.entries), tt.name); got != tt.want {

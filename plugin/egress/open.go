@@ -47,7 +47,7 @@ func (w opener) WriteMsg(m *dns.Msg) error {
 	case stands:
 		q.recordOpened(open.To)
 		return q.ResponseWriter.WriteMsg(m)
-	case !q.asksSwitch():
+	case len(open.To) == 0 || !q.enforces():
 		return q.ResponseWriter.WriteMsg(m)
 	}
 	if err := q.origin.Opener.Open(q.Context, open); err != nil {
@@ -89,17 +89,19 @@ func (q *query) closes(a netip.Addr) bool {
 	return q.handler.closes(a) || q.origin.Opener != nil && q.origin.Opener.IsNode(address.Destination(a))
 }
 
-// asksSwitch reports whether q.opening is to be opened. An explained query opens nothing.
-func (q *query) asksSwitch() bool {
-	return len(q.opening.To) > 0 && !q.handler.observe && q.origin.Opener != nil && explain.Of(q.Context) == nil
+// enforces reports whether the switch is to open addresses for the query. An explained query opens none.
+func (q *query) enforces() bool {
+	return !q.handler.observe && q.origin.Opener != nil && explain.Of(q.Context) == nil
 }
 
 // opens sets q.opening, and returns what collect does. stands: the switch has all of q.opening open. Open has judged these
 // addresses, so they are not judged again.
 func (q *query) opens(m *dns.Msg) (closed netip.Addr, stands bool) {
-	closed = q.collect(m, func(netip.Addr) bool { return false })
-	if q.asksSwitch() && q.origin.Opener.Stands(&q.opening) {
-		return closed, true
+	if q.enforces() {
+		closed = q.collect(m, func(netip.Addr) bool { return false })
+		if len(q.opening.To) > 0 && q.origin.Opener.Stands(&q.opening) {
+			return closed, true
+		}
 	}
 	return q.collect(m, q.closes), false
 }
