@@ -112,16 +112,14 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 		return plugin.NextOrFailure(name, h.Next, ctx, w, r)
 	}
 	var some [8]int // more are rare
-	// In one variable both would be on the heap.
-	numbers, northbound := h.numbers(some[:0], o), h.northboundOf(o)
+	of := policies{h.numbers(some[:0], o), h.northboundOf(o)}
 	qname := strings.ToLower(r.Question[0].Name)
-	if len(numbers)+len(northbound) == 0 || !h.judges(qname) {
+	if of.isEmpty() || !h.judges(qname) {
 		return plugin.NextOrFailure(name, h.Next, ctx, w, r)
 	}
 	q := &query{ResponseWriter: w, Context: ctx, handler: h, origin: o, request: r, name: qname}
 	q.labels, _ = ctx.Value(labelsKey{}).(*labels)
-	q.policies = policies{append(q.room.numbers[:0], numbers...), northbound}
-	q.decision = h.decide(q.policies, qname, q.room.entries[:0])
+	q.decision = h.decide(of, qname, q.room.entries[:0])
 	switch {
 	case q.verdict == policy.Allowed:
 		q.recordAllowed()
@@ -145,6 +143,13 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 type policies struct {
 	numbers    []int
 	northbound []*policy.Policy
+}
+
+func (of policies) isEmpty() bool { return len(of.numbers)+len(of.northbound) == 0 }
+
+// policies returns the policies that apply to the query. Few queries need them after their decision.
+func (q *query) policies() policies {
+	return policies{q.handler.numbers(nil, q.origin), q.handler.northboundOf(q.origin)}
 }
 
 // each returns the policies with their rules.
@@ -204,11 +209,10 @@ func (h *Handler) At() corefile.Position { return h.at }
 type query struct {
 	dns.ResponseWriter
 	context.Context
-	handler  *Handler
-	origin   *origin.Origin
-	request  *dns.Msg
-	name     string // the question's, in lower case
-	policies policies
+	handler *Handler
+	origin  *origin.Origin
+	request *dns.Msg
+	name    string // the question's, in lower case
 	decision
 	// foreign: a server of the tenant answers, which opens nothing.
 	foreign bool
@@ -217,7 +221,6 @@ type query struct {
 	labels *labels
 	// room has the first elements of slices, which seldom have more.
 	room struct {
-		numbers [2]int
 		entries [2]*policy.Entry
 		to      [2]opening.Destination
 	}

@@ -283,8 +283,10 @@ func TestOpens(t *testing.T) {
 				m.Question[0].Qtype, m.Question[0].Qclass = last.Rrtype, last.Class
 			}
 			m.Answer = answer
-			q := &query{handler: h, origin: &origin.Origin{Opener: new(fakeSwitch)}, request: m, name: strings.ToLower(m.Question[0].Name), policies: policies{numbers: []int{0, 1}}}
-			q.decision = h.decide(q.policies, q.name, nil)
+			o := guest("vm1", "red")
+			o.Opener = new(fakeSwitch)
+			q := &query{handler: h, origin: o, request: m, name: strings.ToLower(m.Question[0].Name)}
+			q.decision = h.decide(q.policies(), q.name, nil)
 			closed, _ := q.opens(m)
 			var got []string
 			if closed.IsValid() {
@@ -631,7 +633,7 @@ func TestNorthbound(t *testing.T) {
 		t.Error("the policy of another value is the same")
 	}
 	// An answer to an allowed name may have an entry's address.
-	q := &query{policies: policies{northbound: []*policy.Policy{shared}}, handler: h}
+	q := &query{origin: alone, handler: h}
 	if !q.hasEntry(public.Address) || q.hasEntry(netip.MustParseAddr("203.0.113.1")) {
 		t.Error("addresses of entries")
 	}

@@ -134,7 +134,7 @@ func (q *query) collect(m *dns.Msg, closes func(netip.Addr) bool) (closed netip.
 }
 
 func (q *query) hasEntry(a netip.Addr) bool {
-	for _, rules := range q.handler.each(q.policies) {
+	for _, rules := range q.handler.each(q.policies()) {
 		if rules.Address(a) != nil {
 			return true
 		}

@@ -33,7 +33,7 @@ const (
 
 func (q *query) recordAllowed() {
 	if x := explain.Of(q.Context); x != nil {
-		for p, rules := range q.handler.each(q.policies) {
+		for p, rules := range q.handler.each(q.policies()) {
 			if _, entries := rules.Name(q.name, nil); len(entries) > 0 {
 				x.Notef("policy %s allows the name: %s", strings.TrimSpace(p.name+" "+rules.At), joined(entries))
 			}
@@ -163,9 +163,9 @@ func (q *query) where() string {
 	if q.policy.rules != nil {
 		return q.policy.at.String()
 	}
-	rows := make([]string, len(q.policies.northbound))
-	for i, rules := range q.policies.northbound {
-		rows[i] = rules.At
+	var rows []string
+	for _, rules := range q.handler.northboundOf(q.origin) {
+		rows = append(rows, rules.At)
 	}
 	return strings.Join(rows, ", ")
 }
