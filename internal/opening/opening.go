@@ -136,8 +136,8 @@ type Opener interface {
 	// Open returns once the switch has confirmed the destinations, or an error after a second, which may wrap ErrFull
 	// or the cause of ctx.
 	Open(ctx context.Context, a *Answer) error
-	// Stands reports whether Open would return at once, as the switch has the destinations open for as long as a asks.
-	Stands(a *Answer) bool
+	// Stands reports whether the switch has a destination open for answers to a name, at least until a time.
+	Stands(name string, to Destination, until time.Time) bool
 	// IsNode reports whether the switch knows an address as the node's, which no name opens.
 	IsNode(a netip.Addr) bool
 }

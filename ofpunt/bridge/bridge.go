@@ -144,9 +144,9 @@ func (b *Bridge) open(ctx context.Context, guest placement.Key, a *opening.Answe
 	return f.Open(ctx, guest, a)
 }
 
-func (b *Bridge) stands(guest placement.Key, a *opening.Answer) bool {
+func (b *Bridge) stands(of placement.Opening, name string, until time.Time) bool {
 	f := b.openings.Load()
-	return f != nil && f.Stands(guest, a)
+	return f != nil && f.Stands(of, name, until)
 }
 
 // Openings asks the switch for the open destinations of guests with an egress policy.

@@ -56,12 +56,12 @@ func (rec *Reconciler) Open(ctx context.Context, guest placement.Key, a *opening
 	}
 }
 
-// Stands reports whether Open would return at once.
-func (rec *Reconciler) Stands(guest placement.Key, a *opening.Answer) bool {
+// Stands reports whether the switch has an opening for answers to a name, at least until a time.
+func (rec *Reconciler) Stands(of placement.Opening, name string, until time.Time) bool {
 	r := &rec.requests
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.allStand(guest, a, time.Now())
+	return r.stands(of, name, until)
 }
 
 // Openings returns how many openings the switch has.
@@ -92,10 +92,15 @@ func (r *requests) add(guest placement.Key, a *opening.Answer, now time.Time) (t
 }
 
 func (r *requests) allStand(guest placement.Key, a *opening.Answer, now time.Time) bool {
+	until := now.Add(a.Lasts)
 	return !slices.ContainsFunc(a.To, func(to opening.Destination) bool {
-		s := r.standing[placement.Opening{Guest: guest, To: to}]
-		return !s.serves(a.Name, now.Add(a.Lasts))
+		return !r.stands(placement.Opening{Guest: guest, To: to}, a.Name, until)
 	})
+}
+
+func (r *requests) stands(of placement.Opening, name string, until time.Time) bool {
+	s := r.standing[of]
+	return s.serves(name, until)
 }
 
 func (s *standing) serves(name string, until time.Time) bool {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/puntdns/puntdns/internal/opening"
 	"github.com/puntdns/puntdns/ofpunt/placement"
@@ -22,7 +23,9 @@ func (o *opener) Open(ctx context.Context, a *opening.Answer) error {
 }
 
 // Stands implements opening.Opener.
-func (o *opener) Stands(a *opening.Answer) bool { return o.intake.bridge.Stands(o.guest, a) }
+func (o *opener) Stands(name string, to opening.Destination, until time.Time) bool {
+	return o.intake.bridge.Stands(placement.Opening{Guest: o.guest, To: to}, name, until)
+}
 
 // IsNode implements opening.Opener.
 func (o *opener) IsNode(a netip.Addr) bool {

@@ -21,7 +21,6 @@ package egress
 
 import (
 	"context"
-	"iter"
 	"net/netip"
 	"slices"
 	"strings"
@@ -111,15 +110,15 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	if !punted || len(r.Question) == 0 || ctx.Value(judgedKey{}) != nil {
 		return plugin.NextOrFailure(name, h.Next, ctx, w, r)
 	}
-	var some [8]int // more are rare
-	of := policies{h.numbers(some[:0], o), h.northboundOf(o)}
+	var some [4]applied // more are rare
+	of := h.appendApplied(some[:0], o)
 	qname := strings.ToLower(r.Question[0].Name)
-	if of.isEmpty() || !h.judges(qname) {
+	if len(of) == 0 || !h.judges(qname) {
 		return plugin.NextOrFailure(name, h.Next, ctx, w, r)
 	}
 	q := &query{ResponseWriter: w, Context: ctx, handler: h, origin: o, request: r, name: qname}
 	q.labels, _ = ctx.Value(labelsKey{}).(*labels)
-	q.decision = h.decide(of, qname, q.room.entries[:0])
+	q.decision = h.decide(of, qname, q.room[:0])
 	switch {
 	case q.verdict == policy.Allowed:
 		q.recordAllowed()
@@ -139,34 +138,26 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	return plugin.NextOrFailure(name, h.Next, judged{q}, w, r)
 }
 
-// policies are a guest's sorted indexes in Handler.policies, and its Northbound policies.
-type policies struct {
-	numbers    []int
-	northbound []*policy.Policy
+// applied is a policy that applies to a guest. rules are those of policy, unless it stands for all Northbound policies.
+type applied struct {
+	policy *guestPolicy
+	rules  *policy.Policy
 }
 
-func (of policies) isEmpty() bool { return len(of.numbers)+len(of.northbound) == 0 }
-
-// policies returns the policies that apply to the query. Few queries need them after their decision.
-func (q *query) policies() policies {
-	return policies{q.handler.numbers(nil, q.origin), q.handler.northboundOf(q.origin)}
-}
-
-// each returns the policies with their rules.
-func (h *Handler) each(of policies) iter.Seq2[*guestPolicy, *policy.Policy] {
-	return func(yield func(*guestPolicy, *policy.Policy) bool) {
-		for _, i := range of.numbers {
-			if p := &h.policies[i]; !yield(p, p.rules) {
-				return
-			}
-		}
-		for _, rules := range of.northbound {
-			if !yield(h.northbound, rules) {
-				return
-			}
-		}
+// appendApplied appends the policies of a guest: first the Corefile's, in their order.
+func (h *Handler) appendApplied(all []applied, o *origin.Origin) []applied {
+	var some [8]int // more are rare
+	for _, i := range h.numbers(some[:0], o) {
+		all = append(all, applied{&h.policies[i], h.policies[i].rules})
 	}
+	for _, rules := range h.northboundOf(o) {
+		all = append(all, applied{h.northbound, rules})
+	}
+	return all
 }
+
+// applied returns the policies of the guest. Few queries need them after their decision.
+func (q *query) applied() []applied { return q.handler.appendApplied(nil, q.origin) }
 
 func (h *Handler) northboundOf(o *origin.Origin) []*policy.Policy {
 	if h.northbound == nil {
@@ -216,14 +207,10 @@ type query struct {
 	decision
 	// foreign: a server of the tenant answers, which opens nothing.
 	foreign bool
-	opening opening.Answer
 	// labels is nil without *metadata*.
 	labels *labels
-	// room has the first elements of slices, which seldom have more.
-	room struct {
-		entries [2]*policy.Entry
-		to      [2]opening.Destination
-	}
+	// room is for the first of entries.
+	room [1]*policy.Entry
 }
 
 type decision struct {
@@ -235,15 +222,12 @@ type decision struct {
 }
 
 // decide appends to entries. Policies of a guest add up. qname is in lower case.
-func (h *Handler) decide(of policies, qname string, entries []*policy.Entry) decision {
-	d := decision{policy: h.northbound, entries: entries}
-	if len(of.numbers) > 0 {
-		d.policy = &h.policies[of.numbers[0]]
-	}
-	for p, rules := range h.each(of) {
-		v, entries := rules.Name(qname, d.entries)
+func (h *Handler) decide(of []applied, qname string, entries []*policy.Entry) decision {
+	d := decision{policy: of[0].policy, entries: entries}
+	for _, p := range of {
+		v, entries := p.rules.Name(qname, d.entries)
 		if v == policy.Allowed && len(d.entries) == 0 {
-			d.policy = p
+			d.policy = p.policy
 		}
 		d.verdict, d.entries = max(d.verdict, v), entries
 	}

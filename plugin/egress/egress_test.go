@@ -286,16 +286,16 @@ func TestOpens(t *testing.T) {
 			o := guest("vm1", "red")
 			o.Opener = new(fakeSwitch)
 			q := &query{handler: h, origin: o, request: m, name: strings.ToLower(m.Question[0].Name)}
-			q.decision = h.decide(q.policies(), q.name, nil)
-			closed, _ := q.opens(m)
+			q.decision = h.decide(q.applied(), q.name, nil)
+			open, _, closed := q.collect(nil, m, q.closes)
 			var got []string
 			if closed.IsValid() {
 				got = []string{"closed " + closed.String()}
 			}
 			of := h.PolicyOf(guest("vm1", "red"))
-			for _, to := range q.opening.To {
+			for _, to := range open {
 				got = append(got, to.String())
-				if !of.Allows(q.opening.Name, to) || of.Allows("example.", to) {
+				if !of.Allows(q.name, to) || of.Allows("example.", to) {
 					t.Errorf("%s: the policy does not allow what it opens, or allows it by another name", to)
 				}
 			}
@@ -304,8 +304,8 @@ func TestOpens(t *testing.T) {
 			}
 			// A server of the tenant opens nothing.
 			q.foreign = true
-			if closed, _ := q.opens(m); len(q.opening.To) > 0 || closed.IsValid() != (tt.want != "") {
-				t.Errorf("by a server of the tenant: %v, %v", q.opening, closed)
+			if open, _, closed := q.collect(nil, m, q.closes); len(open) > 0 || closed.IsValid() != (tt.want != "") {
+				t.Errorf("by a server of the tenant: %v, %v", open, closed)
 			}
 		})
 	}
@@ -323,10 +323,10 @@ func (s *fakeSwitch) Open(_ context.Context, a *opening.Answer) error {
 	return s.err
 }
 
-func (s *fakeSwitch) Stands(a *opening.Answer) bool {
+func (s *fakeSwitch) Stands(name string, to opening.Destination, until time.Time) bool {
 	s.looked = true
-	return s.err == nil && slices.ContainsFunc(s.asked, func(b opening.Answer) bool {
-		return a.Name == b.Name && a.Lasts <= b.Lasts && slices.Equal(a.To, b.To)
+	return s.err == nil && slices.ContainsFunc(s.asked, func(a opening.Answer) bool {
+		return a.Name == name && time.Until(until) <= a.Lasts && slices.Contains(a.To, to)
 	})
 }
 
@@ -468,13 +468,23 @@ func TestStands(t *testing.T) {
 	o := guest("vm1", "red")
 	o.Opener = sw
 	for _, step := range []struct {
-		ttl    int
-		taken  bool
-		opened int
-		judged int
-	}{{600, false, 1, 1}, {600, false, 1, 0}, {300, true, 1, 0}, {601, false, 2, 1}, {602, true, 2, 1}} {
-		taken, judged = step.taken, 0
-		u.records = []string{fmt.Sprintf("pypi.org. %d IN A 192.0.2.1", step.ttl)}
+		addresses string
+		ttl       int
+		taken     bool
+		opened    int
+		judged    int
+	}{
+		{"192.0.2.1", 600, false, 1, 1},
+		{"192.0.2.1", 600, false, 1, 0},
+		{"192.0.2.1", 300, true, 1, 0},
+		{"192.0.2.1 192.0.2.2", 300, false, 2, 2}, // one is new
+		{"192.0.2.1", 601, false, 3, 1},
+		{"192.0.2.1", 602, true, 3, 1},
+	} {
+		taken, judged, u.records = step.taken, 0, nil
+		for a := range strings.FieldsSeq(step.addresses) {
+			u.records = append(u.records, fmt.Sprintf("pypi.org. %d IN A %s", step.ttl, a))
+		}
 		ask(t, origin.NewContext(t.Context(), o), h, new(dns.Msg).SetQuestion("pypi.org.", dns.TypeA))
 		if len(sw.asked) != step.opened || judged != step.judged {
 			t.Errorf("%+v: asked %d times, judged %d times", step, len(sw.asked), judged)
@@ -776,9 +786,9 @@ func TestExplainNotOpened(t *testing.T) {
 
 type openSwitch struct{}
 
-func (openSwitch) Open(context.Context, *opening.Answer) error { return nil }
-func (openSwitch) Stands(*opening.Answer) bool                 { return true }
-func (openSwitch) IsNode(netip.Addr) bool                      { return false }
+func (openSwitch) Open(context.Context, *opening.Answer) error        { return nil }
+func (openSwitch) Stands(string, opening.Destination, time.Time) bool { return true }
+func (openSwitch) IsNode(netip.Addr) bool                             { return false }
 
 // BenchmarkServeDNS has the answer to a guest without a policy, and to one whose address is open.
 func BenchmarkServeDNS(b *testing.B) {

@@ -32,25 +32,28 @@ func (w opener) WriteMsg(m *dns.Msg) error {
 	if origin.JudgeAnswer(q.Context, q.request, m) { // the guest does not get m
 		return q.ResponseWriter.WriteMsg(m)
 	}
-	x, open := explain.Of(q.Context), &q.opening
-	closed, stands := q.opens(m)
+	var some [2]opening.Destination // more are rare
+	to, lasts, closed, stands := q.opens(some[:0], m)
+	x := explain.Of(q.Context)
 	if closed.IsValid() {
 		q.recordClosed(closed)
-		if x != nil && len(open.To) == 0 && !q.handler.observe {
+		if x != nil && len(to) == 0 && !q.handler.observe {
 			q.explainClosed(x, closed)
 		}
 	}
-	if x != nil && len(open.To) > 0 && !q.handler.observe {
-		x.Notef("the answer would open %s", joined(open.To))
+	if x != nil && len(to) > 0 && !q.handler.observe {
+		x.Notef("the answer would open %s", joined(to))
 	}
 	switch {
 	case stands:
-		q.recordOpened(open.To)
+		q.recordOpened(to)
 		return q.ResponseWriter.WriteMsg(m)
-	case len(open.To) == 0 || !q.enforces():
+	case len(to) == 0 || !q.enforces():
 		return q.ResponseWriter.WriteMsg(m)
 	}
-	if err := q.origin.Opener.Open(q.Context, open); err != nil {
+	// The clone leaves some on the stack.
+	a := &opening.Answer{Name: q.name, To: slices.Clone(to), Lasts: lasts}
+	if err := q.origin.Opener.Open(q.Context, a); err != nil {
 		q.recordFailed(err)
 		failure := new(dns.Msg).SetRcode(q.request, dns.RcodeServerFailure)
 		code, text := dns.ExtendedErrorCodeNotReady, ""
@@ -60,7 +63,7 @@ func (w opener) WriteMsg(m *dns.Msg) error {
 		authority.AddError(failure, q.request, code, text)
 		m = failure
 	} else {
-		q.recordOpened(open.To)
+		q.recordOpened(to)
 	}
 	return q.ResponseWriter.WriteMsg(m)
 }
@@ -94,27 +97,33 @@ func (q *query) enforces() bool {
 	return !q.handler.observe && q.origin.Opener != nil && explain.Of(q.Context) == nil
 }
 
-// opens sets q.opening, and returns what collect does. stands: the switch has all of q.opening open. Open has judged these
-// addresses, so they are not judged again.
-func (q *query) opens(m *dns.Msg) (closed netip.Addr, stands bool) {
+// opens appends to to what the answer may open, and returns what collect does. stands: the switch has all of it open. These
+// destinations were judged before they opened, so they are not judged again.
+func (q *query) opens(to []opening.Destination, m *dns.Msg) (open []opening.Destination, lasts time.Duration, closed netip.Addr, stands bool) {
 	if q.enforces() {
-		closed = q.collect(m, func(netip.Addr) bool { return false })
-		if len(q.opening.To) > 0 && q.origin.Opener.Stands(&q.opening) {
-			return closed, true
+		if open, lasts, closed = q.collect(to, m, func(netip.Addr) bool { return false }); q.stand(open, lasts) {
+			return open, lasts, closed, true
 		}
 	}
-	return q.collect(m, q.closes), false
+	open, lasts, closed = q.collect(to, m, q.closes)
+	return open, lasts, closed, false
 }
 
-// collect sets q.opening to the addresses that the answer may open, without those that closes has. It returns the first
-// address that stays closed and that no entry has, invalid for none: one that closes has, or another name's.
-func (q *query) collect(m *dns.Msg, closes func(netip.Addr) bool) (closed netip.Addr) {
-	q.opening = opening.Answer{Name: q.name, Lasts: q.handler.floor}
+func (q *query) stand(all []opening.Destination, lasts time.Duration) bool {
+	until := time.Now().Add(lasts)
+	return len(all) > 0 && !slices.ContainsFunc(all, func(to opening.Destination) bool {
+		return !q.origin.Opener.Stands(q.name, to, until)
+	})
+}
+
+// collect appends to to what the answer may open, without addresses that closes has, and addresses of other names. It
+// returns for how long they are to be open at least, and the first address that stays closed and that no entry has,
+// invalid for none. These are not one struct, or to would be on the heap.
+func (q *query) collect(to []opening.Destination, m *dns.Msg, closes func(netip.Addr) bool) (open []opening.Destination, lasts time.Duration, closed netip.Addr) {
+	lasts = q.handler.floor
 	if m.Rcode != dns.RcodeSuccess {
-		return closed // clients do not look at the records
+		return to, lasts, closed // clients do not look at the records
 	}
-	open := &q.opening
-	open.To = q.room.to[:0]
 	var some [maxChain + 1]string
 	chain := appendChain(some[:0], m, q.name)
 	for rr, a := range addressesIn(m, q.request.Question[0]) {
@@ -124,37 +133,31 @@ func (q *query) collect(m *dns.Msg, closes func(netip.Addr) bool) (closed netip.
 			}
 			continue
 		}
-		open.Lasts = max(open.Lasts, min(time.Duration(rr.Header().Ttl)*time.Second, maxTTL))
-		open.To = policy.AppendDestinations(open.To, q.entries, a)
+		lasts = max(lasts, min(time.Duration(rr.Header().Ttl)*time.Second, maxTTL))
+		to = policy.AppendDestinations(to, q.entries, a)
 	}
 	// Entries may overlap, and a server that the guest chooses may repeat thousands of addresses.
-	slices.SortFunc(open.To, opening.Destination.Compare)
-	open.To = slices.Compact(open.To)
-	return closed
+	slices.SortFunc(to, opening.Destination.Compare)
+	return slices.Compact(to), lasts, closed
 }
 
 func (q *query) hasEntry(a netip.Addr) bool {
-	for _, rules := range q.handler.each(q.policies()) {
-		if rules.Address(a) != nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(q.applied(), func(p applied) bool { return p.rules.Address(a) != nil })
 }
 
 // set combines Corefile policies. It implements opening.Policy.
 type set struct {
 	handler  *Handler
-	numbers  []int // sorted indexes in Handler.policies
+	policies []applied
 	networks []opening.Network
 	sum      uint64
 }
 
 func (s *set) Allows(name string, to opening.Destination) bool {
-	return s.handler.allows(policies{numbers: s.numbers}, name, to)
+	return s.handler.allows(s.policies, name, to)
 }
 
-func (h *Handler) allows(of policies, name string, to opening.Destination) bool {
+func (h *Handler) allows(of []applied, name string, to opening.Destination) bool {
 	if !h.judges(name) || h.closes(to.Address) {
 		return false
 	}
@@ -172,7 +175,7 @@ type northboundPolicy struct {
 }
 
 func (p northboundPolicy) Allows(name string, to opening.Destination) bool {
-	return p.handler.allows(policies{northbound: []*policy.Policy{p.rules}}, name, to)
+	return p.handler.allows([]applied{{p.handler.northbound, p.rules}}, name, to)
 }
 
 func (p northboundPolicy) Networks() []opening.Network {
@@ -215,11 +218,13 @@ func (h *Handler) setOf(o *origin.Origin) opening.Policy {
 	defer h.mu.Unlock()
 	s := h.sets[key]
 	if s == nil {
-		s = &set{handler: h, numbers: slices.Clone(numbers)}
+		s = &set{handler: h}
 		var entries []policy.Entry
 		for _, i := range numbers {
-			s.networks = opening.AddNetworks(s.networks, h.policies[i].rules.Networks())
-			entries = append(entries, h.policies[i].rules.Entries()...)
+			rules := h.policies[i].rules
+			s.policies = append(s.policies, applied{&h.policies[i], rules})
+			s.networks = opening.AddNetworks(s.networks, rules.Networks())
+			entries = append(entries, rules.Entries()...)
 		}
 		s.sum = h.sumOf(entries)
 		h.sets[key] = s

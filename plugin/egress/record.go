@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/coredns/coredns/plugin/metadata"
@@ -33,9 +34,9 @@ const (
 
 func (q *query) recordAllowed() {
 	if x := explain.Of(q.Context); x != nil {
-		for p, rules := range q.handler.each(q.policies()) {
-			if _, entries := rules.Name(q.name, nil); len(entries) > 0 {
-				x.Notef("policy %s allows the name: %s", strings.TrimSpace(p.name+" "+rules.At), joined(entries))
+		for _, p := range q.applied() {
+			if _, entries := p.rules.Name(q.name, nil); len(entries) > 0 {
+				x.Notef("policy %s allows the name: %s", strings.TrimSpace(p.policy.name+" "+p.rules.At), joined(entries))
 			}
 		}
 	}
@@ -89,7 +90,7 @@ func (q *query) recordFailed(err error) {
 
 func (q *query) recordOpened(to []opening.Destination) {
 	if q.labels != nil {
-		q.labels.opened = to
+		q.labels.opened = slices.Clone(to)
 	}
 }
 
