@@ -5,8 +5,10 @@ package authority
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/coredns/coredns/plugin"
 	"github.com/coredns/coredns/plugin/pkg/fall"
@@ -50,14 +52,16 @@ func ZonesParser(to *[]string, directive string, keys []string) corefile.Parser 
 	}
 }
 
-// checkZones refuses zones that CoreDNS would ignore, and networks that it takes for names.
+// checkZones refuses zones that CoreDNS would ignore, or would take for names that no query has: wildcards and networks that
+// are none.
 func checkZones(zones []string) error {
 	for _, z := range zones {
-		if len(plugin.Host(z).NormalizeExact()) == 0 {
-			return fmt.Errorf("%q: expected a zone, a domain name or a network", z)
-		}
 		if err := corefile.CheckNetwork(z); err != nil {
 			return err
+		}
+		_, noNetwork := netip.ParsePrefix(z)
+		if len(plugin.Host(z).NormalizeExact()) == 0 || noNetwork != nil && strings.ContainsAny(z, "*[]{}:/") {
+			return fmt.Errorf("%q: expected a zone: a domain name without a port or a wildcard, or a network", z)
 		}
 	}
 	return nil

@@ -41,6 +41,10 @@ func TestZonesRefused(t *testing.T) {
 		{"no zone", nil},
 		{"a bad zone behind another", []string{"red.test", "a..b"}},
 		{"a network that is none", []string{"10.0.0.0/8", "10.0.0.0/33"}},
+		{"a wildcard", []string{"*.red.test"}},
+		{"a port", []string{"red.test:53"}},
+		{"a URL", []string{"https://red.test/"}},
+		{"a bracket", []string{"["}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var zones []string
