@@ -52,19 +52,29 @@ func ZonesParser(to *[]string, directive string, keys []string) corefile.Parser 
 	}
 }
 
-// checkZones refuses zones that CoreDNS would ignore, or would take for names that no query has: wildcards and networks that
-// are none.
-func checkZones(zones []string) error {
-	for _, z := range zones {
-		if err := corefile.CheckNetwork(z); err != nil {
+func checkZones(words []string) error {
+	for _, word := range words {
+		if _, err := Zones(word); err != nil {
 			return err
-		}
-		_, noNetwork := netip.ParsePrefix(z)
-		if len(plugin.Host(z).NormalizeExact()) == 0 || noNetwork != nil && strings.ContainsAny(z, "*[]{}:/") {
-			return fmt.Errorf("%q: expected a zone: a domain name without a port or a wildcard, or a network", z)
 		}
 	}
 	return nil
+}
+
+// Zones returns the zones of a word: a domain name, or a network, whose reverse zones may be several. It refuses words that
+// CoreDNS would ignore, or take for a name that no query has, and a port or a scheme, which CoreDNS would drop.
+func Zones(word string) ([]string, error) {
+	if err := corefile.CheckNetwork(word); err != nil {
+		return nil, err
+	}
+	_, isNoAddress := netip.ParseAddr(word)
+	_, isNoNetwork := netip.ParsePrefix(word)
+	isName := isNoAddress != nil && !strings.ContainsAny(word, "*[]{}:")
+	zones := plugin.Host(word).NormalizeExact()
+	if len(zones) == 0 || isNoNetwork != nil && !isName {
+		return nil, fmt.Errorf("%q: expected a domain name such as example.org, or a network such as 10.0.0.0/8", word)
+	}
+	return zones, nil
 }
 
 func (p *Policy) parseDomain(words []string) error {

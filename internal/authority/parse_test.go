@@ -3,6 +3,7 @@
 package authority
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/puntdns/puntdns/internal/testkit/golden"
@@ -45,6 +46,8 @@ func TestZonesRefused(t *testing.T) {
 		{"a port", []string{"red.test:53"}},
 		{"a URL", []string{"https://red.test/"}},
 		{"a bracket", []string{"["}},
+		{"an address", []string{"10.0.0.1"}},
+		{"an IPv6 address", []string{"fd00::1"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var zones []string
@@ -54,5 +57,19 @@ func TestZonesRefused(t *testing.T) {
 			}
 			golden.Check(t, err.Error())
 		})
+	}
+}
+
+func TestZones(t *testing.T) {
+	for word, want := range map[string]string{
+		"Red.test": "[red.test.]", ".": "[.]", "10.0.0.0/16": "[0.10.in-addr.arpa.]", "10.0.0.0/15": "[0.10.in-addr.arpa. 1.10.in-addr.arpa.]",
+		"2001:db8::/32":             "[8.b.d.0.1.0.0.2.ip6.arpa.]",
+		"0/25.2.0.192.in-addr.arpa": "[0/25.2.0.192.in-addr.arpa.]", // RFC 2317
+		"_tcp.red.test.":            "[_tcp.red.test.]",
+	} {
+		zones, err := Zones(word)
+		if got := fmt.Sprint(zones); err != nil || got != want {
+			t.Errorf("%s: %s, %v", word, got, err)
+		}
 	}
 }

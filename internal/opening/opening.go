@@ -134,7 +134,7 @@ type CallerKey struct{}
 // Opener opens destinations for a guest.
 type Opener interface {
 	// Open returns once the switch has confirmed the destinations, or an error after a second, which may wrap ErrFull
-	// or the cause of ctx.
+	// or the cause of ctx. The caller must not change a.To afterwards.
 	Open(ctx context.Context, a *Answer) error
 	// Stands reports whether the switch has a destination open for answers to a name, at least until a time.
 	Stands(name string, to Destination, until time.Time) bool

@@ -325,6 +325,14 @@ func TestStands(t *testing.T) {
 				t.Errorf("%s: %v", tt.what, got)
 			}
 		}
+		a := opening.Answer{Name: "x.", To: []opening.Destination{to}}
+		if _, done := rec.requests.add(guestKey(1), &a, time.Now()); done != nil {
+			t.Error("an answer that stands waits")
+		}
+		a.To = append(a.To, destination(2))
+		if _, done := rec.requests.add(guestKey(1), &a, time.Now()); done == nil {
+			t.Error("an answer with another address does not wait")
+		}
 	})
 }
 

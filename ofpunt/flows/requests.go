@@ -85,9 +85,7 @@ func (r *requests) add(guest placement.Key, a *opening.Answer, now time.Time) (t
 		return r.token, wait
 	}
 	r.waiting[r.token] = wait
-	of := *a
-	of.To = slices.Clone(a.To) // the caller may not wait for the switch
-	r.new = append(r.new, openRequest{r.token, guest, of})
+	r.new = append(r.new, openRequest{r.token, guest, *a})
 	return r.token, wait
 }
 

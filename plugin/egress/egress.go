@@ -138,10 +138,11 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	return plugin.NextOrFailure(name, h.Next, judged{q}, w, r)
 }
 
-// applied is a policy that applies to a guest. rules are those of policy, unless it stands for all Northbound policies.
+// applied is a policy that applies to a guest.
 type applied struct {
 	policy *guestPolicy
-	rules  *policy.Policy
+	// rules are policy.rules, or those of a Northbound row if policy is Handler.northbound.
+	rules *policy.Policy
 }
 
 // appendApplied appends the policies of a guest: first the Corefile's, in their order.
@@ -156,8 +157,8 @@ func (h *Handler) appendApplied(all []applied, o *origin.Origin) []applied {
 	return all
 }
 
-// applied returns the policies of the guest. Few queries need them after their decision.
-func (q *query) applied() []applied { return q.handler.appendApplied(nil, q.origin) }
+// policies returns the policies of the guest. Few queries need them after their decision.
+func (q *query) policies() []applied { return q.handler.appendApplied(nil, q.origin) }
 
 func (h *Handler) northboundOf(o *origin.Origin) []*policy.Policy {
 	if h.northbound == nil {

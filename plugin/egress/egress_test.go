@@ -286,7 +286,7 @@ func TestOpens(t *testing.T) {
 			o := guest("vm1", "red")
 			o.Opener = new(fakeSwitch)
 			q := &query{handler: h, origin: o, request: m, name: strings.ToLower(m.Question[0].Name)}
-			q.decision = h.decide(q.applied(), q.name, nil)
+			q.decision = h.decide(q.policies(), q.name, nil)
 			open, _, closed := q.collect(nil, m, q.closes)
 			var got []string
 			if closed.IsValid() {
@@ -490,6 +490,12 @@ func TestStands(t *testing.T) {
 			t.Errorf("%+v: asked %d times, judged %d times", step, len(sw.asked), judged)
 		}
 	}
+	h.forwards, u.records = tenantZone("pypi.org."), []string{"pypi.org. 300 IN A 192.0.2.1"}
+	before := count(t, "ofpunt/port=vm1", closed)
+	ask(t, origin.NewContext(t.Context(), o), h, new(dns.Msg).SetQuestion("pypi.org.", dns.TypeA))
+	if count(t, "ofpunt/port=vm1", closed) != before+1 {
+		t.Error("the answer of a tenant's server has an open address, and is not counted as closed")
+	}
 }
 
 // An address that stays closed does not keep others open for its TTL.
@@ -643,8 +649,8 @@ func TestNorthbound(t *testing.T) {
 		t.Error("the policy of another value is the same")
 	}
 	// An answer to an allowed name may have an entry's address.
-	q := &query{origin: alone, handler: h}
-	if !q.hasEntry(public.Address) || q.hasEntry(netip.MustParseAddr("203.0.113.1")) {
+	all := (&query{origin: alone, handler: h}).policies()
+	if !haveEntry(all, public.Address) || haveEntry(all, netip.MustParseAddr("203.0.113.1")) {
 		t.Error("addresses of entries")
 	}
 }

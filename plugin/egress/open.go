@@ -51,7 +51,7 @@ func (w opener) WriteMsg(m *dns.Msg) error {
 	case len(to) == 0 || !q.enforces():
 		return q.ResponseWriter.WriteMsg(m)
 	}
-	// The clone leaves some on the stack.
+	// Open keeps its argument: without the clone some would be on the heap.
 	a := &opening.Answer{Name: q.name, To: slices.Clone(to), Lasts: lasts}
 	if err := q.origin.Opener.Open(q.Context, a); err != nil {
 		q.recordFailed(err)
@@ -74,8 +74,9 @@ type unopened struct{ *query }
 func (w unopened) WriteMsg(m *dns.Msg) error {
 	reaches, some := false, false
 	q := w.query
+	of := q.policies()
 	for _, a := range addressesIn(m, q.request.Question[0]) {
-		some, reaches = true, reaches || q.hasEntry(a)
+		some, reaches = true, reaches || haveEntry(of, a)
 	}
 	if some && !reaches && !origin.JudgeAnswer(q.Context, q.request, m) {
 		q.explainNotAllowed(explain.Of(q.Context))
@@ -97,52 +98,57 @@ func (q *query) enforces() bool {
 	return !q.handler.observe && q.origin.Opener != nil && explain.Of(q.Context) == nil
 }
 
-// opens appends to to what the answer may open, and returns what collect does. stands: the switch has all of it open. These
-// destinations were judged before they opened, so they are not judged again.
-func (q *query) opens(to []opening.Destination, m *dns.Msg) (open []opening.Destination, lasts time.Duration, closed netip.Addr, stands bool) {
+// opens returns what collect does. stands: the switch has all destinations open. They were judged before they opened, so they
+// are not judged again.
+func (q *query) opens(buffer []opening.Destination, m *dns.Msg) (to []opening.Destination, lasts time.Duration, closed netip.Addr, stands bool) {
 	if q.enforces() {
-		if open, lasts, closed = q.collect(to, m, func(netip.Addr) bool { return false }); q.stand(open, lasts) {
-			return open, lasts, closed, true
+		to, lasts, closed = q.collect(buffer, m, func(netip.Addr) bool { return false })
+		if q.allStand(to, lasts) {
+			return to, lasts, closed, true
 		}
 	}
-	open, lasts, closed = q.collect(to, m, q.closes)
-	return open, lasts, closed, false
+	to, lasts, closed = q.collect(buffer, m, q.closes)
+	return to, lasts, closed, false
 }
 
-func (q *query) stand(all []opening.Destination, lasts time.Duration) bool {
+func (q *query) allStand(all []opening.Destination, lasts time.Duration) bool {
 	until := time.Now().Add(lasts)
-	return len(all) > 0 && !slices.ContainsFunc(all, func(to opening.Destination) bool {
+	return !slices.ContainsFunc(all, func(to opening.Destination) bool {
 		return !q.origin.Opener.Stands(q.name, to, until)
 	})
 }
 
-// collect appends to to what the answer may open, without addresses that closes has, and addresses of other names. It
-// returns for how long they are to be open at least, and the first address that stays closed and that no entry has,
-// invalid for none. These are not one struct, or to would be on the heap.
-func (q *query) collect(to []opening.Destination, m *dns.Msg, closes func(netip.Addr) bool) (open []opening.Destination, lasts time.Duration, closed netip.Addr) {
-	lasts = q.handler.floor
+// collect appends the destinations that the answer may open to buffer. It skips addresses that closes reports, and records of
+// other names. lasts is how long they are open at least. closed is the first skipped address that no entry has, invalid for
+// none. The results are not one struct: closed would move buffer to the heap.
+func (q *query) collect(buffer []opening.Destination, m *dns.Msg, closes func(netip.Addr) bool) (to []opening.Destination, lasts time.Duration, closed netip.Addr) {
+	to, lasts = buffer, q.handler.floor
 	if m.Rcode != dns.RcodeSuccess {
 		return to, lasts, closed // clients do not look at the records
 	}
+	var of []applied // found for the first skipped address, since few answers have one
 	var some [maxChain + 1]string
 	chain := appendChain(some[:0], m, q.name)
 	for rr, a := range addressesIn(m, q.request.Question[0]) {
-		if q.foreign || closes(a) || !onChain(chain, rr.Header().Name) {
-			if !closed.IsValid() && !q.hasEntry(a) {
-				closed = a
-			}
+		if !q.foreign && !closes(a) && onChain(chain, rr.Header().Name) {
+			lasts = max(lasts, min(time.Duration(rr.Header().Ttl)*time.Second, maxTTL))
+			to = policy.AppendDestinations(to, q.entries, a)
 			continue
 		}
-		lasts = max(lasts, min(time.Duration(rr.Header().Ttl)*time.Second, maxTTL))
-		to = policy.AppendDestinations(to, q.entries, a)
+		if of == nil {
+			of = q.policies()
+		}
+		if !closed.IsValid() && !haveEntry(of, a) {
+			closed = a
+		}
 	}
 	// Entries may overlap, and a server that the guest chooses may repeat thousands of addresses.
 	slices.SortFunc(to, opening.Destination.Compare)
 	return slices.Compact(to), lasts, closed
 }
 
-func (q *query) hasEntry(a netip.Addr) bool {
-	return slices.ContainsFunc(q.applied(), func(p applied) bool { return p.rules.Address(a) != nil })
+func haveEntry(of []applied, a netip.Addr) bool {
+	return slices.ContainsFunc(of, func(p applied) bool { return p.rules.Address(a) != nil })
 }
 
 // set combines Corefile policies. It implements opening.Policy.

@@ -34,7 +34,7 @@ const (
 
 func (q *query) recordAllowed() {
 	if x := explain.Of(q.Context); x != nil {
-		for _, p := range q.applied() {
+		for _, p := range q.policies() {
 			if _, entries := p.rules.Name(q.name, nil); len(entries) > 0 {
 				x.Notef("policy %s allows the name: %s", strings.TrimSpace(p.policy.name+" "+p.rules.At), joined(entries))
 			}
@@ -90,7 +90,7 @@ func (q *query) recordFailed(err error) {
 
 func (q *query) recordOpened(to []opening.Destination) {
 	if q.labels != nil {
-		q.labels.opened = slices.Clone(to)
+		q.labels.opened = slices.Clone(to) // to is on the stack
 	}
 }
 

@@ -376,6 +376,7 @@ func TestSetup(t *testing.T) {
 		{"private {\n except\n}", own},
 		{"private {\n also\n}", own},
 		{"private {\n except .\n}", own},
+		{"private {\n except *.corp\n}", own},
 		{"private {\n except 10.0.0.0/33\n}", own},
 		{"private 10.0.0.0/33", own},
 		{"private {\n also .\n}", own},

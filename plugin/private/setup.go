@@ -95,12 +95,12 @@ func zonesParser(to *[]string) corefile.Parser {
 			return errors.New("expected zones, domain names or networks")
 		}
 		for _, word := range words {
-			zones := plugin.Host(word).NormalizeExact()
-			if len(zones) == 0 || slices.Contains(zones, ".") {
-				return fmt.Errorf("%q: expected a zone below the root, a domain name or a network", word)
-			}
-			if err := corefile.CheckNetwork(word); err != nil {
+			zones, err := authority.Zones(word)
+			if err != nil {
 				return err
+			}
+			if slices.Contains(zones, ".") {
+				return fmt.Errorf("%q: expected a zone below the root, a domain name or a network", word)
 			}
 			*to = append(*to, zones...)
 		}

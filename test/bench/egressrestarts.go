@@ -104,11 +104,11 @@ func (n *closedNetwork) interrupted(row string, restart func()) bool {
 	}
 	cancel()
 	group.Wait()
-	if ended {
-		return false
-	}
 	if toUnresolved.successes > 0 {
 		n.t.Fatalf("%s: a guest has reached an address that nobody has resolved, %d times", row, toUnresolved.successes)
+	}
+	if ended {
+		return false
 	}
 	n.put(eGapOpen, row, milliseconds(toOpen.longest))
 	n.put(eGapNew, row, milliseconds(toNew.longest))
