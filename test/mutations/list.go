@@ -273,7 +273,7 @@ var list = []mutation{
 	},
 	{
 		name: "egress-opens-private", file: "plugin/egress/open.go",
-		find: `if q.foreign || closes(a) || `, put: `if q.foreign || `,
+		find: `if !q.foreign && !closes(a) && `, put: `if !q.foreign && `,
 		caught: "plugin/egress TestOpens",
 	},
 	{
