@@ -294,6 +294,18 @@ func TestEgressInit(t *testing.T) {
 		if _, err := n.sh(script); err == nil || n.rows() != made {
 			t.Errorf("a second time: %v", err)
 		}
+		// Without --log there is no meter, which ovn-nbctl would refuse to add again.
+		plain, _ := n.init("watched", "--existing")
+		if out, err := n.sh(plain); err != nil || n.rows() != made {
+			t.Errorf("with all ACLs: %v\n%s", err, out)
+		}
+		n.NBCTL("--type=port-group", "acl-del", "watched", "from-lport", "32766", "inport == @watched && ip4 && pkt.mark[31] == 0")
+		n.Sync()
+		n.gets(t, "without an ACL", true, false)
+		if out, err := n.sh(plain); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		n.gets(t, "repaired", false, false)
 		do("meter-del")
 		n.gets(t, "undone", true, true)
 		if after := n.rows(); after != before {

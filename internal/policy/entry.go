@@ -187,7 +187,7 @@ func parsePrefix(text string) (netip.Prefix, error) {
 	}
 	p, err := netip.ParsePrefix(text)
 	if err != nil || p.Addr().Is4In6() {
-		return netip.Prefix{}, errors.New("expected a network such as 192.0.2.0/24 or 2001:db8::/32")
+		return netip.Prefix{}, errors.New("expected a network such as 192.0.2.0/24 or 2001:db8::/32, or NAME:PORT/PROTO")
 	}
 	if p != p.Masked() {
 		return netip.Prefix{}, fmt.Errorf("expected a network without bits behind its prefix, such as %s", p.Masked())

@@ -93,7 +93,7 @@ writes a note on standard error.`,
 	flags := cmd.Flags()
 	flags.StringArrayVar(&words, "resolver", nil, "resolver address ADDR or ADDR:PORT; may be repeated (default: the addresses of the running puntdns)")
 	flags.IntVar(&c.bit, bitFlag, opening.DefaultBit, "bit of pkt_mark that puntdns sets, if puntdns does not run or has no egress")
-	flags.BoolVar(&c.existing, "existing", false, "add the ACLs to a port group that exists")
+	flags.BoolVar(&c.existing, "existing", false, "add the ACLs that an existing port group lacks")
 	flags.BoolVar(&reject, "reject", false, "answer refused packets with a TCP reset or an ICMP error, instead of dropping them")
 	flags.BoolVar(&c.metadata, "metadata", false, "allow the metadata service of clouds, TCP to port 80 of "+metadataAddress)
 	flags.StringVar(&c.severity, "log", "", "log refused packets with this severity: "+strings.Join(severities, ", "))
@@ -263,6 +263,9 @@ func (c *closedGroup) commands() string {
 		log = fmt.Sprintf("--log --severity=%s --name=%s --meter=%s ", c.severity, group, meter)
 	}
 	acl := func(options string, priority int, match, verdict string) {
+		if c.existing {
+			options = "--may-exist " + options // a group may lack some
+		}
 		match = shell.Word("inport == @" + c.name + " && " + match)
 		create = append(create, fmt.Sprintf("%s--type=port-group acl-add %s from-lport %d %s %s", options, group, priority, match, verdict))
 		if c.existing {

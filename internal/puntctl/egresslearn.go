@@ -17,10 +17,10 @@ func egressLearnCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "learn [VALUE]",
 		Short: "Print the policies of egress with the names that guests have asked",
-		Long: `learn prints each policy of egress with observe on as it stands in the Corefile,
-with a line for each name that its guests have asked since the last start or
-reload and that no policy allows. Delete the lines that you do not want, and put
-the rest into the Corefile.
+		Long: `learn prints each policy of egress with observe on, in the syntax of the
+Corefile, with a line for each name that its guests have asked since the last
+start or reload and that none of their policies allows. Delete the lines that
+you do not want, and put the rest into the Corefile.
 
 VALUE is the value of a policy's label, such as the name of a port group.`,
 		Example:           "  puntctl egress learn\n  puntctl egress learn sandboxes",
@@ -35,7 +35,7 @@ VALUE is the value of a policy's label, such as the name of a port group.`,
 				all.Policies = slices.DeleteFunc(all.Policies, func(p api.LearnedPolicy) bool { return !strings.HasSuffix(p.Policy, " "+args[0]) })
 			}
 			if len(all.Policies) == 0 {
-				return &exitError{status: exitUnwell, err: fmt.Errorf("no such policy; expected a policy of egress with `observe on`")}
+				return &exitError{status: exitUnwell, err: fmt.Errorf("no such policy; expected a policy of the Corefile with `observe on` (learn leaves out Northbound policies)")}
 			}
 			if !o.isForPeople() {
 				return o.write(cmd.OutOrStdout(), &all, nil)

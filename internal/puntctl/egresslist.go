@@ -54,7 +54,7 @@ func (p *page) openings(all *api.Egress) {
 		p.line(in(yellow, text))
 	}
 	if len(all.Openings) == 0 {
-		p.linef("no address is open")
+		p.linef("no name has opened an address")
 		return
 	}
 	rows := make([][]cell, 0, len(all.Openings))

@@ -200,7 +200,7 @@ func (t *bridgeStatus) openWarning(closed placement.ClosedByACL) []api.Problem {
 	}
 	return []api.Problem{{
 		Code: api.CodeEgressOpen, About: t.Name,
-		Text:   fmt.Sprintf("guests with an egress policy that lack its ACLs, and reach any address: %d", open),
+		Text:   fmt.Sprintf("guests with an egress policy that lack the ACLs for its bit of pkt_mark: %d", open),
 		Remedy: "`puntctl doctor` names them",
 	}}
 }

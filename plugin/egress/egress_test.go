@@ -759,32 +759,40 @@ func TestExplainPolicies(t *testing.T) {
 // An answer that opens nothing is a finding, unless the guest may reach one of its addresses.
 func TestExplainNotOpened(t *testing.T) {
 	for _, tt := range []struct {
-		mode, name string
-		records    []string
-		remedy     string // of the finding, "" for none
+		mode, name  string
+		addresses   []string
+		why, remedy string // of the finding, "" for none
 	}{
-		{"strict off", "a.pypi.org.", []string{"192.168.1.1"}, "allow 192.168.1.1"},
-		{"strict off", "a.pypi.org.", []string{"203.0.113.77"}, "see whether"},
-		{"strict off", "a.pypi.org.", []string{"192.168.1.1", "192.0.2.1"}, ""},
-		{"strict off", "a.pypi.org.", []string{"10.1.2.3"}, ""},
-		{"strict off", "evil.example.", []string{"192.0.2.1"}, "allow evil.example."},
-		{"strict off", "evil.example.", []string{"192.0.2.1", "10.1.2.3"}, ""},
-		{"strict off", "evil.example.", nil, ""},
-		{"observe on", "a.pypi.org.", []string{"192.168.1.1"}, ""},
-		{"observe on", "evil.example.", []string{"192.0.2.1"}, ""},
+		{"strict off", "a.pypi.org.", []string{"192.168.1.1"}, "special purpose", "allow 192.168.1.1"},
+		{"strict off", "a.pypi.org.", []string{"203.0.113.77"}, "address of the node", "see whether"},
+		{"strict off", "a.pypi.org.", []string{"203.0.113.99"}, "address of the node", "see whether"}, // as the switch knows
+		{"strict off", "a.pypi.org.", []string{"203.0.113.7"}, "property closed", "see whether"},
+		{"strict off", "tenant.pypi.org.", []string{"192.0.2.1"}, "server of the tenant", "see whether"},
+		{"strict off", "alias.pypi.org.", []string{"192.0.2.1"}, "another name", "see whether"},
+		{"strict off", "a.pypi.org.", []string{"192.168.1.1", "192.0.2.1"}, "", ""},
+		{"strict off", "a.pypi.org.", []string{"10.1.2.3"}, "", ""},
+		{"strict off", "evil.example.", []string{"192.0.2.1"}, "does not allow", "allow evil.example."},
+		{"strict off", "evil.example.", []string{"192.0.2.1", "10.1.2.3"}, "", ""},
+		{"strict off", "evil.example.", nil, "", ""},
+		{"observe on", "a.pypi.org.", []string{"192.168.1.1"}, "", ""},
+		{"observe on", "evil.example.", []string{"192.0.2.1"}, "", ""},
 	} {
-		h, u := newHandler(t, "egress {\n "+tt.mode+somePolicies+"}")
-		for _, a := range tt.records {
-			u.records = append(u.records, tt.name+" 60 IN A "+a)
+		h, u := newHandler(t, "egress {\n closed 203.0.113.0/28\n "+tt.mode+somePolicies+"}")
+		h.forwards = tenantZone("tenant.pypi.org.")
+		owner := strings.Replace(tt.name, "alias.", "other.", 1)
+		for _, a := range tt.addresses {
+			u.records = append(u.records, owner+" 60 IN A "+a)
 		}
 		e := explain.New()
-		ask(t, e.Context(origin.NewContext(t.Context(), guest("vm1", "red"))), h, new(dns.Msg).SetQuestion(tt.name, dns.TypeA))
+		o := guest("vm1", "red")
+		o.Opener = new(fakeSwitch)
+		ask(t, e.Context(origin.NewContext(t.Context(), o)), h, new(dns.Msg).SetQuestion(tt.name, dns.TypeA))
 		found := e.Report().Findings
 		e.End()
 		if tt.remedy == "" && len(found) == 0 {
 			continue
 		}
-		if len(found) != 1 || found[0].Code != api.CodeNotOpened || !strings.Contains(found[0].Remedy, tt.remedy) {
+		if len(found) != 1 || found[0].Code != api.CodeNotOpened || !strings.Contains(found[0].Text, tt.why) || !strings.Contains(found[0].Remedy, tt.remedy) {
 			t.Errorf("%+v: %+v", tt, found)
 		}
 	}
@@ -829,6 +837,7 @@ func TestLearned(t *testing.T) {
 	for _, name := range []string{"pypi.org.", "evil.example.", "EVIL.example.", `a\.b.example.`, "api.example."} {
 		ask(t, origin.NewContext(t.Context(), guest("vm1", "blue")), h, new(dns.Msg).SetQuestion(name, dns.TypeA))
 	}
+	ask(t, origin.NewContext(t.Context(), guest("vm1", "red")), h, new(dns.Msg).SetQuestion("1.example.", dns.TypeA))
 	for i := range maxLearned + 5 {
 		ask(t, origin.NewContext(t.Context(), guest("", "red")), h, new(dns.Msg).SetQuestion(fmt.Sprintf("%d.example.", i), dns.TypeA))
 	}
@@ -839,12 +848,12 @@ func TestLearned(t *testing.T) {
 	for _, p := range all.(*api.LearnedPolicies).Policies {
 		switch p.Policy {
 		case "ofpunt/port vm1":
-			if got := fmt.Sprint(p.Names, p.More, p.Allow); got != "[{api.example. 1} {evil.example. 2}] true [pypi.org. *.pypi.org.:443/tcp ports.pypi.org.:8443 10.0.0.0/8 198.51.100.0/24:53/udp]" {
+			if got := fmt.Sprint(p.Names, p.More, p.Allow); got != "[{1.example. 1} {api.example. 1} {evil.example. 2}] true [pypi.org. *.pypi.org.:443/tcp ports.pypi.org.:8443 10.0.0.0/8 198.51.100.0/24:53/udp]" {
 				t.Error(got)
 			}
 		case "ofpunt/switch red":
-			if len(p.Names) != maxLearned || !p.More {
-				t.Errorf("%d names, more: %v", len(p.Names), p.More)
+			if len(p.Names) != maxLearned || !p.More || !slices.Contains(p.Names, api.LearnedName{Name: "1.example.", Queries: 2}) {
+				t.Errorf("%d names, more: %v: %v", len(p.Names), p.More, p.Names)
 			}
 		}
 	}

@@ -84,14 +84,30 @@ func (w unopened) WriteMsg(m *dns.Msg) error {
 	return q.ResponseWriter.WriteMsg(m)
 }
 
-func (h *Handler) closes(a netip.Addr) bool {
-	to := address.Destination(a)
-	return address.IsSpecial(to) || address.IsIn(h.closed, a) || to != a && address.IsIn(h.closed, to) || h.onNode(to)
+// closedBecause returns why no name opens an address, "" if names may.
+func (h *Handler) closedBecause(a netip.Addr) string {
+	switch to := address.Destination(a); {
+	case address.IsSpecial(to):
+		return "it is private or for a special purpose"
+	case address.IsIn(h.closed, a), to != a && address.IsIn(h.closed, to):
+		return "the property closed has it"
+	case h.onNode(to):
+		return ofNode
+	}
+	return ""
 }
 
-func (q *query) closes(a netip.Addr) bool {
-	return q.handler.closes(a) || q.origin.Opener != nil && q.origin.Opener.IsNode(address.Destination(a))
+const ofNode = "it is an address of the node"
+
+func (q *query) closedBecause(a netip.Addr) string {
+	why := q.handler.closedBecause(a)
+	if why == "" && q.origin.Opener != nil && q.origin.Opener.IsNode(address.Destination(a)) {
+		why = ofNode
+	}
+	return why
 }
+
+func (q *query) closes(a netip.Addr) bool { return q.closedBecause(a) != "" }
 
 // enforces reports whether the switch is to open addresses for the query. An explained query opens none.
 func (q *query) enforces() bool {
@@ -164,7 +180,7 @@ func (s *set) Allows(name string, to opening.Destination) bool {
 }
 
 func (h *Handler) allows(of []applied, name string, to opening.Destination) bool {
-	if !h.judges(name) || h.closes(to.Address) {
+	if !h.judges(name) || h.closedBecause(to.Address) != "" {
 		return false
 	}
 	var some [2]*policy.Entry

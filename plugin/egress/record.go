@@ -3,6 +3,7 @@
 package egress
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -63,8 +64,12 @@ func (q *query) recordNotAllowed() {
 	if x := explain.Of(q.Context); x != nil {
 		x.Notef("policy %s %s the name", q.policy.name, what)
 	}
-	if q.handler.observe && explain.Of(q.Context) == nil && q.policy.names != nil {
-		q.policy.names.add(q.name)
+	if q.handler.observe && explain.Of(q.Context) == nil {
+		for _, p := range q.policies() {
+			if p.policy.names != nil { // nil for Northbound
+				p.policy.names.add(q.name)
+			}
+		}
 	}
 	q.count(verdict)
 	q.log(verdict, what, "")
@@ -148,9 +153,13 @@ func (q *query) explainNotAllowed(x *explain.Step) {
 
 // explainClosed is for an answer to an allowed name with closed addresses alone.
 func (q *query) explainClosed(x *explain.Step, a netip.Addr) {
+	why := cmp.Or(q.closedBecause(a), "its record is of another name than the question and its aliases")
+	if q.foreign {
+		why = "a server of the tenant has answered"
+	}
 	f := explain.Finding{
 		Code:   api.CodeNotOpened,
-		Text:   fmt.Sprintf("the answer opens no address: no name opens %s, as it is private, for a special purpose, of the node or of closed, in a record of another name, or from a server of the tenant", a),
+		Text:   fmt.Sprintf("the answer opens no address: egress (%s) keeps %s closed, as %s", q.handler.at, a, why),
 		Remedy: "see whether the name is to have this address",
 	}
 	if address.IsSpecial(a) {

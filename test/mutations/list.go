@@ -278,7 +278,7 @@ var list = []mutation{
 	},
 	{
 		name: "egress-opens-node", file: "plugin/egress/open.go",
-		find: ` || h.onNode(to)`, put: ` || h.onNode(to) && false`,
+		find: `case h.onNode(to):`, put: `case h.onNode(to) && false:`,
 		system: "^TestEgressOpens$",
 		caught: "plugin/egress TestOpens",
 	},
