@@ -67,11 +67,11 @@ func Zones(word string) ([]string, error) {
 	if err := corefile.CheckNetwork(word); err != nil {
 		return nil, err
 	}
-	_, isNoAddress := netip.ParseAddr(word)
-	_, isNoNetwork := netip.ParsePrefix(word)
-	isName := isNoAddress != nil && !strings.ContainsAny(word, "*[]{}:")
+	_, noAddress := netip.ParseAddr(word)
+	_, noNetwork := netip.ParsePrefix(word)
+	isName := noAddress != nil && !strings.ContainsAny(word, "*[]{}:")
 	zones := plugin.Host(word).NormalizeExact()
-	if len(zones) == 0 || isNoNetwork != nil && !isName {
+	if len(zones) == 0 || noNetwork != nil && !isName {
 		return nil, fmt.Errorf("%q: expected a domain name such as example.org, or a network such as 10.0.0.0/8", word)
 	}
 	return zones, nil
