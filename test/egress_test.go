@@ -148,6 +148,9 @@ func TestEgress(t *testing.T) {
 	if got := s.metric("coredns_egress_verdicts_total", "policy", "ofpunt/port=red-vm1", "verdict", "would-deny"); got != 3 || s.told(line) != 1 {
 		t.Errorf("%v are counted, %d are in the log", got, s.told(line))
 	}
+	if learned, errs, status := s.operator().run("egress", "learn", "red-vm1"); status != 0 || !strings.Contains(learned, "policy ofpunt/port red-vm1 {\n    allow allowed.example. *.wild.example.\n    allow observed.example. # queries: 3\n}") {
+		t.Errorf("exit status %d: %s%s", status, learned, errs)
+	}
 	// Behind the ACLs nothing opens for the guest.
 	n.NBCTL("pg-add", "closed", "red-vm1", "--", "--type=port-group", "acl-add", "closed", "from-lport", "32766", "inport == @closed && ip && pkt.mark[31] == 0", "drop")
 	n.Sync()
