@@ -148,11 +148,17 @@ type applied struct {
 // appendApplied appends the policies of a guest: first the Corefile's, in their order.
 func (h *Handler) appendApplied(all []applied, o *origin.Origin) []applied {
 	var some [8]int // more are rare
-	for _, i := range h.numbers(some[:0], o) {
-		all = append(all, applied{&h.policies[i], h.policies[i].rules})
-	}
+	all = h.appendNumbered(all, h.numbers(some[:0], o))
 	for _, rules := range h.northboundOf(o) {
 		all = append(all, applied{h.northbound, rules})
+	}
+	return all
+}
+
+// appendNumbered takes indexes in Handler.policies.
+func (h *Handler) appendNumbered(all []applied, numbers []int) []applied {
+	for _, i := range numbers {
+		all = append(all, applied{&h.policies[i], h.policies[i].rules})
 	}
 	return all
 }

@@ -240,13 +240,11 @@ func (h *Handler) setOf(o *origin.Origin) opening.Policy {
 	defer h.mu.Unlock()
 	s := h.sets[key]
 	if s == nil {
-		s = &set{handler: h}
+		s = &set{handler: h, policies: h.appendNumbered(nil, numbers)}
 		var entries []policy.Entry
-		for _, i := range numbers {
-			rules := h.policies[i].rules
-			s.policies = append(s.policies, applied{&h.policies[i], rules})
-			s.networks = opening.AddNetworks(s.networks, rules.Networks())
-			entries = append(entries, rules.Entries()...)
+		for _, p := range s.policies {
+			s.networks = opening.AddNetworks(s.networks, p.rules.Networks())
+			entries = append(entries, p.rules.Entries()...)
 		}
 		s.sum = h.sumOf(entries)
 		h.sets[key] = s
