@@ -290,8 +290,8 @@ func (c wireCase) becomes(side *wireSide, hijack bool) (result, reason string) {
 // ends is whether OVN drops the frame by itself.
 func (c wireCase) ends(side *wireSide) bool { return c.lost || c.tag && side.tag == nil }
 
-// wireSide is a switch with two guests. Nothing checks there what they send, and
-// their kernels have no addresses and say nothing to the answers.
+// wireSide is a switch with two guests. Nothing checks what they send. Their kernels have link-local addresses
+// alone, and say nothing to the answers.
 type wireSide struct {
 	name     string
 	tag      []byte // of each frame
@@ -485,14 +485,10 @@ func (n *wireNet) count(t *testing.T) (c switchCount) {
 	return c
 }
 
-// wireFrom accepts the frames from a MAC.
-func wireFrom(mac string) func([]byte) bool {
-	hw, err := net.ParseMAC(mac)
-	if err != nil {
-		panic(err) // a literal of this file
-	}
-	return func(f []byte) bool { return len(f) >= 14 && bytes.Equal(f[6:12], hw) }
-}
+// wireTo and wireFrom accept the frames that have wireAsker as their destination and source. The kernels of the
+// guests send none of these: they announce the groups of their link-local addresses (MLD) from their own MAC.
+func wireTo(f []byte) bool   { return len(f) >= 14 && net.HardwareAddr(f[:6]).String() == wireAsker }
+func wireFrom(f []byte) bool { return len(f) >= 14 && net.HardwareAddr(f[6:12]).String() == wireAsker }
 
 // Frames that are odd, down to the byte, on their way through the switch.
 
@@ -530,12 +526,12 @@ func TestWireHijack(t *testing.T) {
 // wireEnd is a packet socket whose frames have to be those that are expected.
 type wireEnd struct {
 	*lab.Raw
-	from func([]byte) bool
+	accept func([]byte) bool
 }
 
-func newWireEnd(t *testing.T, g *lab.Guest, from string) wireEnd {
+func newWireEnd(t *testing.T, g *lab.Guest, accept func([]byte) bool) wireEnd {
 	t.Helper()
-	e := wireEnd{g.Raw(), wireFrom(from)}
+	e := wireEnd{g.Raw(), accept}
 	t.Cleanup(func() { e.Close() })
 	return e
 }
@@ -549,7 +545,7 @@ func (e wireEnd) send(t *testing.T, f []byte) {
 
 func (e wireEnd) want(t *testing.T, want []byte) {
 	t.Helper()
-	got, err := e.RecvMatch(within(t, wait), e.from)
+	got, err := e.RecvMatch(within(t, wait), e.accept)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -568,7 +564,7 @@ func inTurn(t *testing.T, name string, f func(*testing.T)) {
 }
 
 func testWireService(t *testing.T, n *wireNet, s *server, side *wireSide) {
-	vm := newWireEnd(t, side.vm, wireNobody)
+	vm := newWireEnd(t, side.vm, wireTo)
 	mark, marked := wireCase{}.build(t, wireResolver, wireKnown, side.tag)
 	before, seen := s.outcomes(), n.count(t)
 	var wantSeen switchCount
@@ -598,7 +594,7 @@ func testWireService(t *testing.T, n *wireNet, s *server, side *wireSide) {
 
 func testWireHijack(t *testing.T, n *wireNet, s *server, side *wireSide) {
 	to := wireTarget{side.peer.MAC, "10.0.0.12:53", "[fd00:10::12]:53", true}
-	vm, peer := newWireEnd(t, side.vm, side.peer.MAC), newWireEnd(t, side.peer, wireAsker)
+	vm, peer := newWireEnd(t, side.vm, wireTo), newWireEnd(t, side.peer, wireFrom)
 	mark, _ := wireCase{}.build(t, to, wireUnknown, side.tag)
 	before, seen := s.outcomes(), n.count(t)
 	var wantSeen switchCount
@@ -640,7 +636,7 @@ func testWireReassembled(t *testing.T, n *wireNet, s *server, hijack bool) {
 	if hijack {
 		to.v4, to.v6 = "10.0.0.12:53", "[fd00:10::12]:53"
 	}
-	vm, peer := newWireEnd(t, side.vm, side.peer.MAC), newWireEnd(t, side.peer, wireAsker)
+	vm, peer := newWireEnd(t, side.vm, wireTo), newWireEnd(t, side.peer, wireFrom)
 	before := s.outcomes()
 	// Connection tracking takes a first fragment from 1,200 bytes on, 1,280 in IPv6.
 	const cut = 1280
@@ -683,7 +679,7 @@ func testWireMany(t *testing.T, n *wireNet, s *server, hijack bool, to wireTarge
 	}
 	var guests []*guest
 	for _, side := range n.sides {
-		g := &guest{wireEnd: newWireEnd(t, side.vm, wireNobody)}
+		g := &guest{wireEnd: newWireEnd(t, side.vm, wireTo)}
 		for i, c := range wireCases {
 			one, name := item{}, wireKnown
 			one.result, one.reason = c.becomes(side, hijack)
@@ -729,7 +725,7 @@ func testWireMany(t *testing.T, n *wireNet, s *server, hijack bool, to wireTarge
 			}
 			ctx := within(t, wait)
 			for len(due) > 0 {
-				got, err := g.RecvMatch(ctx, g.from)
+				got, err := g.RecvMatch(ctx, g.accept)
 				if err != nil {
 					t.Fatalf("after %d frames %d answers are due: %v\n%+v", sent, len(due), err, n.count(t))
 				}
