@@ -130,6 +130,17 @@ func TestEgressHostile(t *testing.T) {
 	} else {
 		c.Close()
 	}
+	for name, want := range map[string]string{"m1999.example": "SERVFAIL " + api.CodeEgressFailed, "m1.example": "NOERROR"} {
+		var e api.Explanation
+		s.operator().ask(&e, "explain", "red-vm", name, "--vswitchd", n.Node.AppCtlTarget("ovs-vswitchd"))
+		got := e.Rcode
+		for _, p := range e.Findings {
+			got += " " + p.Code
+		}
+		if got != want {
+			t.Errorf("puntctl explain has %s for %s, want %s: %+v", got, name, want, e)
+		}
+	}
 	s.reaches(101, "coredns_ofpunt_open_destinations")
 	s.endWell()
 }

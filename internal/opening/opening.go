@@ -120,6 +120,8 @@ type Answer struct {
 	To   []Destination
 	// Lasts is how long To stays open at least, even without packets.
 	Lasts time.Duration
+	// Trial opens nothing: Open returns what it would return, without a wait for the switch to confirm.
+	Trial bool
 }
 
 // Caller opens destinations for an answer.

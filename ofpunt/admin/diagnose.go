@@ -87,7 +87,7 @@ func (q *explainedQuery) search(r *explain.Report) (findings []explain.Finding) 
 }
 
 // deciding explain any answer.
-var deciding = []string{api.CodeAlias, api.CodePolicy, api.CodePolicyZone, api.CodeUpstream, api.CodeLoop, api.CodeNoBlock}
+var deciding = []string{api.CodeAlias, api.CodePolicy, api.CodePolicyZone, api.CodeEgressFailed, api.CodeUpstream, api.CodeLoop, api.CodeNoBlock}
 
 // denying explain only a denial: any tenant may have a name such as www.example.org in a network.
 var denying = []string{api.CodeCached, api.CodeOtherNetwork, api.CodeSearchDomain, api.CodeUnreadable, api.CodeNoSwitch, api.CodeNorthd, api.CodePrivate}

@@ -62,6 +62,7 @@ func TestDiagnose(t *testing.T) {
 		{"no answer, and a name of another network", dropped, none, 0, all(api.CodeOtherNetwork), "", all(api.CodeDropped, api.CodeOtherNetwork)},
 		{"a dead upstream, and a name of another network", chain, fail, 0, all(api.CodeOtherNetwork, api.CodeUpstream), "", all(api.CodeUpstream, api.CodeOtherNetwork)},
 		{"a required policy zone without rules", chain, fail, 0, all(api.CodePolicyZone), "", all(api.CodePolicyZone)},
+		{"addresses that the switch has not opened", chain, fail, 0, all(api.CodeEgressFailed), "", all(api.CodeEgressFailed)},
 		{"a dead upstream, too late", late, fail, 0, all(api.CodeUpstream), "", all(api.CodeUpstream)},
 		{"a loop", chain, fail, 0, all(api.CodeLoop), "", all(api.CodeLoop)},
 		{"a filter that drops", dropped, none, 0, all(api.CodePolicy), "", all(api.CodePolicy)},

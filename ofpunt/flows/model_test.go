@@ -222,7 +222,7 @@ func (m *model) open(p *process) {
 		m.sw.segment(guest, to, 0)
 		return
 	}
-	a := opening.Answer{Name: []string{"x.", "y."}[m.r.IntN(2)], To: []opening.Destination{{Address: to}}, Lasts: time.Duration(m.r.IntN(600)) * time.Second}
+	a := opening.Answer{Name: []string{"x.", "y."}[m.r.IntN(2)], To: []opening.Destination{{Address: to}}, Lasts: time.Duration(m.r.IntN(600)) * time.Second, Trial: m.r.IntN(8) == 0}
 	p.step(open{[]openRequest{{token: m.r.Uint64(), guest: guest, answer: a}}})
 }
 

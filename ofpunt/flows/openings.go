@@ -32,7 +32,8 @@ const (
 	// leastIdle is the least idle time of an opening that makes room.
 	leastIdle = time.Minute
 	// looksEvery limits reads of a full guest's openings, and reads after lapses. Each read makes room for
-	// MaxOpenings/roomParts openings if so many are idle.
+	// MaxOpenings/roomParts openings if so many are idle. A trial makes no room, so it may read at any time after
+	// an answer's read, and an answer after it.
 	looksEvery = time.Second
 	roomParts  = 16
 	// maxRequests bounds waiting requests, like max_concurrent of ofpunt. Their callers may have gone.
@@ -221,7 +222,7 @@ func (m *machine) openOne(r *openRequest) {
 		s.looks[r.guest] = struct{}{}
 		return
 	}
-	m.extendAll(r)
+	m.grant(r)
 }
 
 func (m *machine) guestFull(guest placement.Key) error {
@@ -255,7 +256,12 @@ func (m *machine) refuseOpening(r *openRequest) error {
 	return nil
 }
 
-func (m *machine) extendAll(r *openRequest) {
+// grant opens the destinations of a request that has room.
+func (m *machine) grant(r *openRequest) {
+	if r.answer.Trial {
+		m.do(opened{token: r.token})
+		return
+	}
 	for _, to := range r.answer.To {
 		m.extend(placement.Opening{Guest: r.guest, To: to}, r)
 	}
@@ -657,9 +663,6 @@ func (s *openings) unused(flows []openflow.FlowStats) map[*openingState]time.Dur
 func (m *machine) looked(guest placement.Key, flows []openflow.FlowStats) {
 	s := m.openings
 	delete(s.looks, guest)
-	if s.of[guest] != nil {
-		s.lookedAt[guest] = m.now // until forget
-	}
 	unused := s.unused(flows)
 	// Without a MAC, the match also covers guests that have one.
 	maps.DeleteFunc(unused, func(e *openingState, _ time.Duration) bool { return e.Guest != guest })
@@ -690,7 +693,7 @@ func (m *machine) makeRoom(guest placement.Key, unused map[*openingState]time.Du
 	oldest := slices.SortedFunc(maps.Keys(unused), func(a, b *openingState) int {
 		return cmp.Or(cmp.Compare(unused[b], unused[a]), a.Opening.Compare(b.Opening))
 	})
-	oldest = slices.DeleteFunc(oldest, func(e *openingState) bool { return !e.wanted || len(e.requests) > 0 || unused[e] < leastIdle })
+	oldest = slices.DeleteFunc(oldest, func(e *openingState) bool { return unused[e] < leastIdle })
 	crowded := s.crowded
 	s.crowded = nil
 	for i := range crowded {
@@ -699,18 +702,31 @@ func (m *machine) makeRoom(guest placement.Key, unused map[*openingState]time.Du
 			s.crowded = append(s.crowded, *r)
 			continue
 		}
-		over := func() int { return s.count(guest) + s.news(r) - m.want.MaxOpenings }
-		if n := over(); n > 0 {
-			n = min(n+m.want.MaxOpenings/roomParts, len(oldest))
-			for _, e := range oldest[:n] {
-				m.closeOpening(e)
-			}
-			oldest = oldest[n:]
+		if s.of[guest] != nil && !r.answer.Trial {
+			s.lookedAt[guest] = m.now // until forget
 		}
-		if over() > 0 {
+		over, idle := s.count(guest)+s.news(r)-m.want.MaxOpenings, m.spare(r, oldest)
+		if over > len(idle) {
 			m.do(opened{r.token, m.guestFull(guest)})
 			continue
 		}
-		m.extendAll(r)
+		if over > 0 && !r.answer.Trial {
+			for _, e := range idle[:min(over+m.want.MaxOpenings/roomParts, len(idle))] {
+				m.closeOpening(e)
+			}
+		}
+		m.grant(r)
 	}
+}
+
+// spare returns which of a guest's idle openings may make room for a request.
+func (m *machine) spare(r *openRequest, idle []*openingState) []*openingState {
+	own := map[*openingState]struct{}{}
+	for _, to := range r.answer.To {
+		own[m.openings.all[placement.Opening{Guest: r.guest, To: to}]] = struct{}{}
+	}
+	return slices.DeleteFunc(slices.Clone(idle), func(e *openingState) bool {
+		_, is := own[e]
+		return is || !e.wanted || len(e.requests) > 0 || m.now.Sub(e.answered) < leastIdle
+	})
 }

@@ -39,6 +39,7 @@ var update = flag.Bool("update", false, "write what the scripts in testdata give
 //	updates P              P gets the switch's flow updates
 //	beat P, echo P         heartbeat, and return of its probe
 //	open P GUEST NAME ADDRESS,... SECONDS
+//	try P GUEST NAME ADDRESS,... SECONDS  a trial: would the request be done?
 //	packet GUEST ADDRESS   a guest sends a packet
 //	segment GUEST ADDRESS [syn]  a guest sends a TCP segment; may it?
 //	save, restore          ovs-save(8)
@@ -169,8 +170,10 @@ func (s *script) run(words []string) {
 	case "withdraw":
 		p.step(Withdraw{Keep: word(2) == "keep"})
 		s.rest(p)
-	case "open":
-		r := openRequest{token: s.token + 1, guest: guestKey(s.number(word(2))), answer: opening.Answer{Name: word(3), Lasts: time.Duration(s.number(word(5))) * time.Second}}
+	case "open", "try":
+		r := openRequest{token: s.token + 1, guest: guestKey(s.number(word(2))), answer: opening.Answer{
+			Name: word(3), Lasts: time.Duration(s.number(word(5))) * time.Second, Trial: words[0] == "try",
+		}}
 		for a := range strings.SplitSeq(word(4), ",") {
 			r.answer.To = append(r.answer.To, opening.Destination{Address: netip.MustParseAddr(a)})
 		}

@@ -47,12 +47,14 @@ type TestResult struct {
 	Done <-chan struct{}
 }
 
-// Ask handles a query like a punted query, but sends and counts nothing. The loop guard sees one such query at a
+// Ask handles a query like a punted query, but sends and counts nothing. A plugin that calls Origin.Opener must make a
+// trial of it (opening.Answer). The loop guard sees one such query at a
 // time, so that a loop ends.
 func (in *Intake) Ask(s *Server, q *TestQuery) TestResult {
 	d := new(datagram)
 	// The channel has no connection and no tally.
-	d.init(&Channel{intake: &Intake{bridge: Bridge{Name: in.bridge.Name, Ports: in.bridge.Ports}}}, s, &q.In, placement.Nowhere)
+	b := Bridge{Name: in.bridge.Name, Ports: in.bridge.Ports, Open: in.bridge.Open, Stands: in.bridge.Stands}
+	d.init(&Channel{intake: &Intake{bridge: b}}, s, &q.In, placement.Nowhere)
 	x, t := &d.exchange, &answerKeeper{question: q}
 	x.init(s, t, &d.sender)
 	done := make(chan struct{})

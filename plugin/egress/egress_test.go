@@ -314,8 +314,6 @@ func TestOpens(t *testing.T) {
 type fakeSwitch struct {
 	asked []opening.Answer
 	err   error
-	// looked is set by Stands.
-	looked bool
 }
 
 func (s *fakeSwitch) Open(_ context.Context, a *opening.Answer) error {
@@ -324,7 +322,6 @@ func (s *fakeSwitch) Open(_ context.Context, a *opening.Answer) error {
 }
 
 func (s *fakeSwitch) Stands(name string, to opening.Destination, until time.Time) bool {
-	s.looked = true
 	return s.err == nil && slices.ContainsFunc(s.asked, func(a opening.Answer) bool {
 		return a.Name == name && time.Until(until) <= a.Lasts && slices.Contains(a.To, to)
 	})
@@ -736,11 +733,45 @@ func TestExplain(t *testing.T) {
 		if code != tt.code || strings.Join(r.Notes, "|") != tt.note || code != "" && !strings.Contains(text, "Testfile:3") {
 			t.Errorf("%s %s: %+v", tt.mode, tt.name, r)
 		}
-		if sw.looked || len(sw.asked) > 0 {
-			t.Errorf("%s %s: the switch is asked for an explanation", tt.mode, tt.name)
+		for _, a := range sw.asked {
+			if !a.Trial {
+				t.Errorf("%s %s: an explanation opens %v", tt.mode, tt.name, a)
+			}
 		}
 		if after := count(t, "ofpunt/port=vm1", denied) + count(t, "ofpunt/port=vm1", allowed) + count(t, "ofpunt/port=vm1", wouldDeny); after != before {
 			t.Errorf("%s %s is counted", tt.mode, tt.name)
+		}
+	}
+}
+
+// An explanation shows the answer that the guest would get. It opens nothing, so metadata has no destinations.
+func TestExplainFailed(t *testing.T) {
+	for _, tt := range []struct {
+		err        error
+		note, text string
+		rcode      int
+	}{
+		{nil, "the answer would open 192.0.2.1", "", dns.RcodeSuccess},
+		{fmt.Errorf("the guest has 100: %w", opening.ErrFull), "policy ofpunt/port=vm1 allows the name: pypi.org.", "SERVFAIL: the guest has 100", dns.RcodeServerFailure},
+	} {
+		h, u := newHandler(t, "egress {"+somePolicies+"}")
+		u.records = []string{"pypi.org. 60 IN A 192.0.2.1"}
+		o, e := guest("vm1", ""), explain.New()
+		o.Opener = &fakeSwitch{err: tt.err}
+		ctx := h.Metadata(metadata.ContextWithMetadata(e.Context(origin.NewContext(t.Context(), o))), request.Request{})
+		before := count(t, "ofpunt/port=vm1", failed)
+		m := ask(t, ctx, h, new(dns.Msg).SetQuestion("pypi.org.", dns.TypeA))
+		r := e.Report()
+		e.End()
+		found := ""
+		for _, f := range r.Findings {
+			found += f.Code + " " + f.Text
+		}
+		if m.Rcode != tt.rcode || r.Notes[len(r.Notes)-1] != tt.note || !strings.Contains(found, tt.text) || (found == "") != (tt.text == "") {
+			t.Errorf("%v, %+v", m, r)
+		}
+		if got := metadata.ValueFunc(ctx, "egress/opened")(); got != "" || count(t, "ofpunt/port=vm1", failed) != before {
+			t.Errorf("opened %q, %v more have failed", got, count(t, "ofpunt/port=vm1", failed)-before)
 		}
 	}
 }

@@ -34,15 +34,12 @@ func (w opener) WriteMsg(m *dns.Msg) error {
 	}
 	var some [2]opening.Destination // more are rare
 	to, lasts, closed, stands := q.opens(some[:0], m)
-	x := explain.Of(q.Context)
+	x := explain.Of(q.Context) // its query opens nothing
 	if closed.IsValid() {
 		q.recordClosed(closed)
 		if x != nil && len(to) == 0 && !q.handler.observe {
 			q.explainClosed(x, closed)
 		}
-	}
-	if x != nil && len(to) > 0 && !q.handler.observe {
-		x.Notef("the answer would open %s", joined(to))
 	}
 	switch {
 	case stands:
@@ -52,7 +49,7 @@ func (w opener) WriteMsg(m *dns.Msg) error {
 		return q.ResponseWriter.WriteMsg(m)
 	}
 	// Open keeps its argument: without the clone some would be on the heap.
-	a := &opening.Answer{Name: q.name, To: slices.Clone(to), Lasts: lasts}
+	a := &opening.Answer{Name: q.name, To: slices.Clone(to), Lasts: lasts, Trial: x != nil}
 	if err := q.origin.Opener.Open(q.Context, a); err != nil {
 		q.recordFailed(err)
 		failure := new(dns.Msg).SetRcode(q.request, dns.RcodeServerFailure)
@@ -109,10 +106,8 @@ func (q *query) closedBecause(a netip.Addr) string {
 
 func (q *query) closes(a netip.Addr) bool { return q.closedBecause(a) != "" }
 
-// enforces reports whether the switch is to open addresses for the query. An explained query opens none.
-func (q *query) enforces() bool {
-	return !q.handler.observe && q.origin.Opener != nil && explain.Of(q.Context) == nil
-}
+// enforces reports whether the switch opens addresses for the guest.
+func (q *query) enforces() bool { return !q.handler.observe && q.origin.Opener != nil }
 
 // opens returns what collect does. stands: the switch has all destinations open. They were judged before they opened, so they
 // are not judged again.

@@ -89,12 +89,18 @@ func (q *query) recordClosed(a netip.Addr) {
 }
 
 func (q *query) recordFailed(err error) {
+	if x := explain.Of(q.Context); x != nil {
+		x.Find(explain.Finding{Code: api.CodeEgressFailed, Text: fmt.Sprintf("egress (%s) answers SERVFAIL: %v", q.handler.at, err)})
+	}
 	q.count(failed)
 	q.log(failed, fmt.Sprintf("has no open address (%v) for", err), "")
 }
 
 func (q *query) recordOpened(to []opening.Destination) {
-	if q.labels != nil {
+	switch x := explain.Of(q.Context); {
+	case x != nil && len(to) > 0:
+		x.Notef("the answer would open %s", joined(to))
+	case x == nil && q.labels != nil:
 		q.labels.opened = slices.Clone(to) // to is on the stack
 	}
 }

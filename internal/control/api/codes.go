@@ -284,7 +284,13 @@ var (
 	CodePolicy = newCode("policy", Code{Docs: nameDocs, Without: byFinder})
 	// CodeNotOpened: a good answer opens no address, by the policies of egress.
 	CodeNotOpened = newCode("not-opened", Code{Docs: outerDocs, Without: byFinder})
-	CodeCached    = newCode("cached", Code{
+	// CodeEgressFailed: egress answers SERVFAIL, as the switch has not opened the addresses.
+	CodeEgressFailed = newCode("egress-failed", Code{
+		Docs:     outerDocs,
+		Text:     "if the guest has too many open destinations, see which names have opened them, and set a higher `max_addresses` in egress; otherwise see whether puntdns is in control of the switch",
+		Commands: []string{"puntctl egress list {port}", "puntctl status"},
+	})
+	CodeCached = newCode("cached", Code{
 		Docs:     "docs/troubleshooting.md#a-name-has-the-wrong-answer",
 		Text:     "wait until the entry has expired, or reload: that begins with an empty cache",
 		Commands: []string{"systemctl reload puntdns"},
