@@ -257,7 +257,8 @@ func (c *closedGroup) commands() string {
 	}
 	var log string
 	if c.severity != "" {
-		// ovn-controller writes the log: without a meter a guest could flood it.
+		// ovn-controller writes the log: without a meter a guest could flood it. With --existing an older meter is an
+		// error: if it were replaced, ovn-controller 23.03 might leave flows of an ACL that is deleted later.
 		create = append(create, "meter-add "+meter+" drop 10 pktps")
 		undo = append(undo, "meter-del "+meter)
 		log = fmt.Sprintf("--log --severity=%s --name=%s --meter=%s ", c.severity, group, meter)
