@@ -396,6 +396,11 @@ func (m *model) checkRequests(p *process) {
 			m.t.Errorf("%s remembers the guest %v, which has no openings", p.name, guest)
 		}
 	}
+	for guest := range s.of {
+		if n := s.count(guest); n > m.want.MaxOpenings {
+			m.t.Errorf("%s has %d openings of the guest %v", p.name, n, guest)
+		}
+	}
 	for _, e := range s.all {
 		if e.reported != e.installed || len(e.requests) > 0 {
 			m.t.Errorf("%s: %+v", p.name, e)
