@@ -31,11 +31,13 @@ VALUE is the value of a policy's label, such as the name of a port group.`,
 			if err := o.client(cmd).get(cmd.Context(), api.PathEgressLearn, nil, &all); err != nil {
 				return err
 			}
+			missing := "no policy"
 			if len(args) > 0 {
+				missing = fmt.Sprintf("VALUE %q: no policy with this value", args[0])
 				all.Policies = slices.DeleteFunc(all.Policies, func(p api.LearnedPolicy) bool { return !strings.HasSuffix(p.Policy, " "+args[0]) })
 			}
 			if len(all.Policies) == 0 {
-				return &exitError{status: exitUnwell, err: fmt.Errorf("no such policy; expected a policy of the Corefile with `observe on` (learn leaves out Northbound policies)")}
+				return &exitError{status: exitUnwell, err: fmt.Errorf("%s; expected a policy of the Corefile with `observe on` (learn leaves out Northbound policies)", missing)}
 			}
 			if !o.isForPeople() {
 				return o.write(cmd.OutOrStdout(), &all, nil)

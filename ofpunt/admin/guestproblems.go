@@ -113,7 +113,7 @@ func egressOpen(g *api.Guest) string {
 	if len(open) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the guest has an egress policy, and no ACL drops its packets that have bit %d of pkt_mark unset (%s): the guest reaches any address that no other ACL denies", g.Egress.Bit, strings.Join(open, ", "))
+	return fmt.Sprintf("the guest has an egress policy, and no ACL drops its packets that have bit %d of pkt_mark unset (%s): egress closes no address, and other ACLs decide what the guest reaches", g.Egress.Bit, strings.Join(open, ", "))
 }
 
 // notAnnounced is "" if DHCP's options are not known.

@@ -66,8 +66,11 @@ func (b *Block) String() string { return b.Directive.At.String() }
 func (b *Block) config() *dnsserver.Config { return b.Configs[0] }
 
 func (b *Block) describe() string {
-	return strings.TrimSuffix(fmt.Sprintf("%s - %s", b, strings.Join(b.source.Keys, " ")), " - ")
+	return strings.TrimSuffix(fmt.Sprintf("%s - %s", b, b.keys()), " - ")
 }
+
+// keys are the zones as in the Corefile. Blocks that import one snippet have one line, and other keys.
+func (b *Block) keys() string { return strings.Join(b.source.Keys, " ") }
 
 // watched has the words by which a watcher of queries may name the block.
 func (b *Block) watched(zone string) watch.Block {

@@ -251,7 +251,8 @@ func (q *query) deny() (int, error) {
 		rcode = dns.RcodeSuccess
 	}
 	m := new(dns.Msg).SetRcode(q.request, rcode)
-	if q.name != "." { // the owner of a SOA record is never the root
+	// The owner of the SOA record is never the root. Its class is IN, and a message has records of one class.
+	if q.name != "." && q.request.Question[0].Qclass == dns.ClassINET {
 		m = authority.Deny(&request.Request{W: q.ResponseWriter, Req: q.request}, rcode, denialTTL)
 		m.Authoritative = false
 	}

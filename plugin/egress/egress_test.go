@@ -125,8 +125,12 @@ func TestStrict(t *testing.T) {
 				if len(u.asked) > 0 {
 					got = "asked"
 				}
-				if got != tt.want || m.Question[0] != r.Question[0] || m.Authoritative || m.IsEdns0() != nil {
-					t.Errorf("%s, want %s: %v", got, tt.want, m)
+				want := tt.want
+				if class != dns.ClassINET {
+					want, _, _ = strings.Cut(want, " SOA")
+				}
+				if got != want || m.Question[0] != r.Question[0] || m.Authoritative || m.IsEdns0() != nil {
+					t.Errorf("%s, want %s: %v", got, want, m)
 				}
 			})
 		}

@@ -149,6 +149,8 @@ func (d *demo) tenantUsage(p func(format string, args ...any)) {
 
 func (d *demo) egressUsage(p func(format string, args ...any)) {
 	in := "nsenter --net=" + d.guests[0].NetNS()
+	p("# Have the commands of docs/egress.md use this lab")
+	p("export OVN_NB_DB=%s PUNTCTL_SOCKET=%s PATH=%s:$PATH", d.l.NB, d.socket(), filepath.Dir(d.binary))
 	p("# Ask and connect from inside the closed guest")
 	p("%s dig @%s files.pypi.example", in, resolver4)
 	p("%s timeout 1 bash -c ': </dev/tcp/203.0.113.10/443' && echo open", in)
