@@ -120,7 +120,7 @@ type Answer struct {
 	To   []Destination
 	// Lasts is how long To stays open at least, even without packets.
 	Lasts time.Duration
-	// Trial opens nothing: Open returns what it would return, without a wait for the switch to confirm.
+	// Trial opens nothing. Open returns what it would return if the switch confirmed.
 	Trial bool
 }
 
@@ -138,8 +138,9 @@ type Opener interface {
 	// Open returns once the switch has confirmed the destinations, or an error after a second, which may wrap ErrFull
 	// or the cause of ctx. The caller must not change a.To afterwards.
 	Open(ctx context.Context, a *Answer) error
-	// Stands reports whether the switch has a destination open for answers to a name, at least until a time.
-	Stands(name string, to Destination, until time.Time) bool
+	// Stands reports whether the switch has a destination open for answers to a name, and for lasts at least. Then the
+	// destination counts as answered now.
+	Stands(name string, to Destination, lasts time.Duration) bool
 	// IsNode reports whether the switch knows an address as the node's, which no name opens.
 	IsNode(a netip.Addr) bool
 }

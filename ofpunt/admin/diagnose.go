@@ -24,7 +24,7 @@ import (
 func (q *explainedQuery) diagnose(v *punt.TestResult, r *explain.Report) {
 	out := q.out
 	resumed := v.Outcome.Result == metric.Resumed
-	isRule := slices.ContainsFunc(r.Findings, func(f explain.Finding) bool { return f.Code == api.CodePolicy })
+	isRule := slices.ContainsFunc(r.Findings, func(f explain.Finding) bool { return f.Code == api.CodePolicy || f.Code == api.CodeEgressFailed })
 	if r.Cached != r.Below && !isRule { // the guest gets what the rule makes of the stored answer
 		out.find(api.CodeCached, fmt.Sprintf("the guest gets what was stored in cache: %s; a new query would get: %s", r.Cached, r.Below), "")
 	}

@@ -55,6 +55,7 @@ func TestDiagnose(t *testing.T) {
 		{"a private name", chain, nx, 0, all(api.CodePrivate), "", all(api.CodePrivate)},
 		{"a stored denial", chain, nx, 0, nil, "NXDOMAIN", all(api.CodeCached)},
 		{"a stored answer that a filter replaces", chain, nx, 0, all(api.CodePolicy), "NOERROR A 192.0.2.1", all(api.CodePolicy)},
+		{"a stored answer that egress fails", chain, fail, 0, all(api.CodeEgressFailed), "NOERROR A 192.0.2.1", all(api.CodeEgressFailed)},
 		{"an error, and a name of another network", chain, fail, 0, all(api.CodeOtherNetwork), "", all(api.CodeError, api.CodeOtherNetwork)},
 		{"an error, and a longer name", chain, dns.RcodeRefused, 0, all(api.CodeSearchDomain), "", all(api.CodeError, api.CodeSearchDomain)},
 		{"an error in cache", chain, fail, 0, nil, "SERVFAIL", all(api.CodeCached, api.CodeError)},

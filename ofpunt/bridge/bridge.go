@@ -144,9 +144,9 @@ func (b *Bridge) open(ctx context.Context, guest placement.Key, a *opening.Answe
 	return f.Open(ctx, guest, a)
 }
 
-func (b *Bridge) stands(of placement.Opening, name string, until time.Time) bool {
+func (b *Bridge) stands(of placement.Opening, name string, lasts time.Duration) bool {
 	f := b.openings.Load()
-	return f != nil && f.Stands(of, name, until)
+	return f != nil && f.Stands(of, name, lasts)
 }
 
 // Openings asks the switch for the open destinations of guests with an egress policy.

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/puntdns/puntdns/internal/opening"
@@ -32,8 +33,7 @@ const (
 	// leastIdle is the least idle time of an opening that makes room.
 	leastIdle = time.Minute
 	// looksEvery limits reads of a full guest's openings, and reads after lapses. Each read makes room for
-	// MaxOpenings/roomParts openings if so many are idle. A trial makes no room, so it may read at any time after
-	// an answer's read, and an answer after it.
+	// MaxOpenings/roomParts openings if so many are idle. Reads for a trial make no room and do not count.
 	looksEvery = time.Second
 	roomParts  = 16
 	// maxRequests bounds waiting requests, like max_concurrent of ofpunt. Their callers may have gone.
@@ -63,9 +63,10 @@ var (
 
 // standing reports until when an opening stands at least, zero if it does not.
 type standing struct {
-	of    placement.Opening
-	names []string // immutable
-	until time.Time
+	of       placement.Opening
+	names    []string // immutable
+	until    time.Time
+	answered *atomic.Int64 // of openingState
 }
 
 type openings struct {
@@ -101,10 +102,11 @@ type openings struct {
 type openingState struct {
 	placement.Opening
 	names []string
-	// idle is the idle timeout and since its start. next is the idle timeout of the next flow. answered is when the
-	// last answer came.
-	idle, next      time.Duration
-	since, answered time.Time
+	// idle is the idle timeout and since its start. next is the idle timeout of the next flow.
+	idle, next time.Duration
+	since      time.Time
+	// answered is when the last answer came, in nanoseconds since 1970. Callers of Stands set it too.
+	answered atomic.Int64
 	// lapsed is set after an idle timeout, while siblings may be in use.
 	wanted, installed, lapsed bool
 	// reported is set while the last standing says that the opening stands.
@@ -161,6 +163,10 @@ func (s *openings) forget(e *openingState) {
 
 func (e *openingState) until() time.Time { return e.since.Add(e.idle - time.Second) }
 
+func (e *openingState) sinceAnswer(now time.Time) time.Duration {
+	return now.Sub(time.Unix(0, e.answered.Load()))
+}
+
 // isFull reports whether further names are not recorded.
 func isFull(names []string) bool {
 	length := 0
@@ -205,28 +211,28 @@ func (m *machine) openOne(r *openRequest) {
 		m.do(opened{r.token, err})
 		return
 	}
-	news := s.news(r)
 	switch {
-	case news > 0 && len(s.all)+news > maxOpenings:
-		m.do(opened{r.token, fmt.Errorf("the bridge has %d: %w", len(s.all), opening.ErrFull)})
-		return
-	case news > 0 && s.perNetwork[r.guest.Datapath]+news > m.want.MaxNetworkOpenings:
-		m.do(opened{r.token, fmt.Errorf("the guest's logical switch has %d: %w", s.perNetwork[r.guest.Datapath], opening.ErrFull)})
-		return
-	case news > 0 && len(s.of[r.guest])+news > m.want.MaxOpenings && s.count(r.guest)+news > m.want.MaxOpenings:
-		if m.now.Sub(s.lookedAt[r.guest]) < looksEvery {
-			m.do(opened{r.token, m.guestFull(r.guest)})
-			return
-		}
+	case m.over(r) <= 0:
+		m.grant(r)
+	case m.now.Sub(s.lookedAt[r.guest]) < looksEvery:
+		m.do(opened{r.token, m.guestFull(r.guest)})
+	default:
 		s.crowded = append(s.crowded, *r)
 		s.looks[r.guest] = struct{}{}
-		return
 	}
-	m.grant(r)
+}
+
+// over returns how many openings of the guest must close for a request.
+func (m *machine) over(r *openRequest) int {
+	s, news := m.openings, m.openings.news(r)
+	if news == 0 || len(s.of[r.guest])+news <= m.want.MaxOpenings { // cheaper than to count
+		return 0
+	}
+	return s.count(r.guest) + news - m.want.MaxOpenings
 }
 
 func (m *machine) guestFull(guest placement.Key) error {
-	return fmt.Errorf("the guest has %d, and each was opened or used within the last minute: %w", m.openings.count(guest), opening.ErrFull)
+	return fmt.Errorf("the guest has %d, and too few of them are unused for a minute: %w", m.openings.count(guest), opening.ErrFull)
 }
 
 func (m *machine) refuseOpening(r *openRequest) error {
@@ -253,13 +259,24 @@ func (m *machine) refuseOpening(r *openRequest) error {
 	case m.want.Stage.StatefulID == 0:
 		return errors.New("the Southbound database has no logical flow of ls_in_pre_stateful")
 	}
+	s := m.openings
+	switch news := s.news(r); {
+	case news > 0 && len(s.all)+news > maxOpenings:
+		return fmt.Errorf("the bridge has %d: %w", len(s.all), opening.ErrFull)
+	case news > 0 && s.perNetwork[r.guest.Datapath]+news > m.want.MaxNetworkOpenings:
+		return fmt.Errorf("the guest's logical switch has %d: %w", s.perNetwork[r.guest.Datapath], opening.ErrFull)
+	}
 	return nil
 }
 
 // grant opens the destinations of a request that has room.
 func (m *machine) grant(r *openRequest) {
 	if r.answer.Trial {
-		m.do(opened{token: r.token})
+		var err error
+		if m.status == unreported || m.status == waiting {
+			err = errors.New("the flows of puntdns are not in place")
+		}
+		m.do(opened{r.token, err})
 		return
 	}
 	for _, to := range r.answer.To {
@@ -277,7 +294,8 @@ func (m *machine) extend(o placement.Opening, r *openRequest) {
 	if e == nil {
 		e = s.add(o)
 	}
-	e.answered, e.lapsed = m.now, false
+	e.answered.Store(m.now.UnixNano())
+	e.lapsed = false
 	if !slices.Contains(e.names, r.answer.Name) && !isFull(e.names) {
 		e.names = append(slices.Clone(e.names), r.answer.Name)
 		e.renamed = true
@@ -350,6 +368,8 @@ func (m *machine) changeOpenings() request {
 	s, at := m.openings, &m.plan.of
 	switch {
 	case at.service.EgressBit == 0 && len(s.all) == 0:
+		clear(s.looks)
+		m.endCrowded(errNotServed)
 		return nil
 	case at.service.EgressBit == 0:
 		for _, e := range s.all {
@@ -496,7 +516,7 @@ func (m *machine) settle(e *openingState) {
 	delete(m.openings.changed, e)
 	if e.installed {
 		e.reported = true
-		m.do(standing{e.Opening, e.names, e.until()})
+		m.do(standing{e.Opening, e.names, e.until(), &e.answered})
 		return
 	}
 	m.goes(e)
@@ -518,14 +538,19 @@ func (m *machine) abandonOpenings() {
 	for _, token := range slices.Sorted(maps.Keys(s.missing)) {
 		m.do(opened{token, errReplaced})
 	}
-	for i := range s.crowded {
-		m.do(opened{s.crowded[i].token, errReplaced})
-	}
+	m.endCrowded(errReplaced)
 	for _, e := range slices.SortedFunc(maps.Values(s.all), func(a, b *openingState) int { return a.Opening.Compare(b.Opening) }) {
 		m.goes(e)
 	}
 	m.memory.openings = nil
 	m.openings = m.memory.reuseOpenings()
+}
+
+func (m *machine) endCrowded(err error) {
+	for i := range m.openings.crowded {
+		m.do(opened{m.openings.crowded[i].token, err})
+	}
+	m.openings.crowded = nil
 }
 
 // readOpening treats openings like other flows of earlier processes while egress is off.
@@ -590,7 +615,8 @@ func (s *openings) siblings(guest placement.Key, which func(*openingState) bool)
 }
 
 // endLapses closes a guest's lapsed openings that share no name with an opening that satisfies which. restore
-// reinstalls the others: a client tries a name's other addresses without resolving again.
+// reinstalls the others, the last answered first, as many as have room: a client tries a name's other addresses without
+// resolving again.
 func (m *machine) endLapses(guest placement.Key, which func(*openingState) bool, restore bool) {
 	s := m.openings
 	kept, gone := s.siblings(guest, which)
@@ -601,8 +627,12 @@ func (m *machine) endLapses(guest placement.Key, which func(*openingState) bool,
 		return
 	}
 	delete(s.lapses, guest)
-	for _, e := range kept {
-		e.wanted, e.lapsed = m.now.Sub(e.answered) < keptFor, false
+	slices.SortFunc(kept, func(a, b *openingState) int {
+		return cmp.Or(cmp.Compare(b.answered.Load(), a.answered.Load()), a.Opening.Compare(b.Opening))
+	})
+	room := m.want.MaxOpenings - s.count(guest)
+	for i, e := range kept {
+		e.wanted, e.lapsed = i < room && e.sinceAnswer(m.now) < keptFor, false
 		s.changed[e] = struct{}{}
 	}
 }
@@ -620,7 +650,8 @@ func (m *machine) readOpenings(flows []openflow.FlowStats) {
 		e := s.all[o]
 		if e == nil {
 			e = s.add(o)
-			e.wanted, e.answered = true, m.now.Add(-f.Duration)
+			e.wanted = true
+			e.answered.Store(m.now.Add(-f.Duration).UnixNano())
 		}
 		names := placement.NamesOf(f.Instructions)
 		if !e.installed {
@@ -705,15 +736,20 @@ func (m *machine) makeRoom(guest placement.Key, unused map[*openingState]time.Du
 		if s.of[guest] != nil && !r.answer.Trial {
 			s.lookedAt[guest] = m.now // until forget
 		}
-		over, idle := s.count(guest)+s.news(r)-m.want.MaxOpenings, m.spare(r, oldest)
-		if over > len(idle) {
-			m.do(opened{r.token, m.guestFull(guest)})
+		if err := m.refuseOpening(r); err != nil { // the policies may have changed since the first time
+			m.do(opened{r.token, err})
 			continue
 		}
+		over, full := m.over(r), m.guestFull(guest)
+		idle := m.spare(r, oldest)
 		if over > 0 && !r.answer.Trial {
 			for _, e := range idle[:min(over+m.want.MaxOpenings/roomParts, len(idle))] {
 				m.closeOpening(e)
 			}
+		}
+		if over > len(idle) {
+			m.do(opened{r.token, full})
+			continue
 		}
 		m.grant(r)
 	}
@@ -727,6 +763,6 @@ func (m *machine) spare(r *openRequest, idle []*openingState) []*openingState {
 	}
 	return slices.DeleteFunc(slices.Clone(idle), func(e *openingState) bool {
 		_, is := own[e]
-		return is || !e.wanted || len(e.requests) > 0 || m.now.Sub(e.answered) < leastIdle
+		return is || !e.wanted || e.sinceAnswer(m.now) < leastIdle
 	})
 }

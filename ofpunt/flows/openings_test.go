@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -229,6 +230,28 @@ func TestRoomOfAnotherGuest(t *testing.T) {
 	}
 }
 
+// An opening makes no room for a minute after an answer that needed no change.
+func TestRoomOfAnswered(t *testing.T) {
+	for _, tt := range []struct {
+		since time.Duration
+		kept  bool
+	}{{leastIdle - time.Second, true}, {leastIdle, false}} {
+		o := newOpener()
+		o.want.MaxOpenings = 1
+		o.ask(1, "x.", time.Hour, 1)
+		o.rest()
+		o.sw.pass(10 * time.Minute)
+		of := placement.Opening{Guest: guestKey(1), To: destination(1)}
+		o.stands[of].answered.Store(o.sw.now.UnixNano())
+		o.sw.pass(tt.since)
+		o.ask(2, "x.", time.Hour, 2)
+		o.rest()
+		if _, stands := o.stands[of]; stands != tt.kept || errors.Is(o.ended[2], opening.ErrFull) != tt.kept {
+			t.Errorf("%s after its answer: stands %v, %v", tt.since, stands, o.ended[2])
+		}
+	}
+}
+
 // An opening that an answer waits for makes no room.
 func TestRoomOfWaiting(t *testing.T) {
 	o := newOpener()
@@ -308,7 +331,8 @@ func TestLapsesTogether(t *testing.T) {
 func TestStands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rec, to := NewReconciler(nil, new(Memory), nil), destination(1)
-		rec.requests.record(&standing{of: placement.Opening{Guest: guestKey(1), To: to}, names: []string{"x."}, until: time.Now().Add(time.Minute)})
+		var answered atomic.Int64
+		rec.requests.record(&standing{placement.Opening{Guest: guestKey(1), To: to}, []string{"x."}, time.Now().Add(time.Minute), &answered})
 		for _, tt := range []struct {
 			what  string
 			guest int
@@ -321,8 +345,9 @@ func TestStands(t *testing.T) {
 			{"another address", 1, opening.Answer{Name: "x.", To: []opening.Destination{destination(2)}}, false},
 			{"another guest", 2, opening.Answer{Name: "x.", To: []opening.Destination{to}}, false},
 		} {
-			if got := rec.Stands(placement.Opening{Guest: guestKey(tt.guest), To: tt.of.To[0]}, tt.of.Name, time.Now().Add(tt.of.Lasts)); got != tt.want {
-				t.Errorf("%s: %v", tt.what, got)
+			answered.Store(0)
+			if got := rec.Stands(placement.Opening{Guest: guestKey(tt.guest), To: tt.of.To[0]}, tt.of.Name, tt.of.Lasts); got != tt.want || got != (answered.Load() == time.Now().UnixNano()) {
+				t.Errorf("%s: %v, answered %v", tt.what, got, answered.Load())
 			}
 		}
 		a := opening.Answer{Name: "x.", To: []opening.Destination{to}}

@@ -56,12 +56,13 @@ func (rec *Reconciler) Open(ctx context.Context, guest placement.Key, a *opening
 	}
 }
 
-// Stands reports whether the switch has an opening for answers to a name, at least until a time.
-func (rec *Reconciler) Stands(of placement.Opening, name string, until time.Time) bool {
+// Stands implements opening.Opener for a guest.
+func (rec *Reconciler) Stands(of placement.Opening, name string, lasts time.Duration) bool {
 	r := &rec.requests
+	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.stands(of, name, until)
+	return r.stands(of, name, now, lasts)
 }
 
 // Openings returns how many openings the switch has.
@@ -90,15 +91,18 @@ func (r *requests) add(guest placement.Key, a *opening.Answer, now time.Time) (t
 }
 
 func (r *requests) allStand(guest placement.Key, a *opening.Answer, now time.Time) bool {
-	until := now.Add(a.Lasts)
 	return !slices.ContainsFunc(a.To, func(to opening.Destination) bool {
-		return !r.stands(placement.Opening{Guest: guest, To: to}, a.Name, until)
+		return !r.stands(placement.Opening{Guest: guest, To: to}, a.Name, now, a.Lasts)
 	})
 }
 
-func (r *requests) stands(of placement.Opening, name string, until time.Time) bool {
+func (r *requests) stands(of placement.Opening, name string, now time.Time, lasts time.Duration) bool {
 	s := r.standing[of]
-	return s.serves(name, until)
+	if !s.serves(name, now.Add(lasts)) {
+		return false
+	}
+	s.answered.Store(now.UnixNano())
+	return true
 }
 
 func (s *standing) serves(name string, until time.Time) bool {

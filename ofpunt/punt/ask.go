@@ -12,6 +12,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/opening"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/ofpunt/frame"
 	"github.com/puntdns/puntdns/ofpunt/metric"
@@ -47,13 +48,12 @@ type TestResult struct {
 	Done <-chan struct{}
 }
 
-// Ask handles a query like a punted query, but sends and counts nothing. A plugin that calls Origin.Opener must make a
-// trial of it (opening.Answer). The loop guard sees one such query at a
+// Ask handles a query like a punted query, but sends, opens and counts nothing. The loop guard sees one such query at a
 // time, so that a loop ends.
 func (in *Intake) Ask(s *Server, q *TestQuery) TestResult {
 	d := new(datagram)
 	// The channel has no connection and no tally.
-	b := Bridge{Name: in.bridge.Name, Ports: in.bridge.Ports, Open: in.bridge.Open, Stands: in.bridge.Stands}
+	b := Bridge{Name: in.bridge.Name, Ports: in.bridge.Ports, Open: in.tryOpening, Stands: in.bridge.Stands}
 	d.init(&Channel{intake: &Intake{bridge: b}}, s, &q.In, placement.Nowhere)
 	x, t := &d.exchange, &answerKeeper{question: q}
 	x.init(s, t, &d.sender)
@@ -102,6 +102,12 @@ func (in *Intake) Ask(s *Server, q *TestQuery) TestResult {
 	v.Outcome, _ = x.Outcome()
 	v.Answer = t.answer()
 	return v
+}
+
+func (in *Intake) tryOpening(ctx context.Context, guest placement.Key, a *opening.Answer) error {
+	trial := *a
+	trial.Trial = true
+	return in.bridge.Open(ctx, guest, &trial)
 }
 
 // answerKeeper is the transport of Ask.

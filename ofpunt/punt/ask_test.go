@@ -4,14 +4,19 @@ package punt
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/opening"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
 // askKey is the context key of what a chain is to find there.
@@ -97,5 +102,44 @@ func TestAsk(t *testing.T) {
 				t.Errorf("told of %d answers, want some: %v", answered, want)
 			}
 		})
+	}
+}
+
+type egressPolicies struct{}
+
+func (egressPolicies) Of(*origin.Origin) opening.Policy { return nil }
+func (egressPolicies) HasLabel(string) bool             { return false }
+
+// The opener of an operator's query makes a trial, whatever the plugin asks for.
+func TestAskOpensNothing(t *testing.T) {
+	c, _ := newChannel(t)
+	guestIs(c.intake, "1")
+	full := fmt.Errorf("the guest has 1: %w", opening.ErrFull)
+	var asked []opening.Answer
+	c.intake.bridge.Open = func(_ context.Context, _ placement.Key, a *opening.Answer) error {
+		asked = append(asked, *a)
+		return full
+	}
+	c.intake.bridge.Stands = func(placement.Opening, string, time.Duration) bool { return true }
+	a := opening.Answer{Name: "a.test."}
+	s := serve(c.intake, func(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) {
+		o, _ := origin.FromContext(ctx)
+		if err := o.Opener.Open(ctx, &a); !errors.Is(err, full) || !o.Opener.Stands("a.test.", opening.Destination{}, 0) {
+			t.Errorf("another opener: %v", err)
+		}
+		_ = w.WriteMsg(new(dns.Msg).SetReply(r))
+	}, func(cfg *Config) { cfg.Guests.Egress = egressPolicies{} })
+	query, err := new(dns.Msg).SetQuestion("a.test.", dns.TypeA).Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	frame, err := QueryFrame(netip.MustParseAddrPort("10.0.0.1:50000"), [6]byte{2, 0, 0, 0, 0, 1}, netip.MustParseAddrPort("169.254.169.254:53"), query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := c.intake.Ask(s, &TestQuery{In: openflow.PacketIn{InPort: 5, Data: frame}, Context: t.Context(), Answered: func() {}})
+	<-v.Done
+	if len(asked) != 1 || !asked[0].Trial || a.Trial || v.Answer == nil {
+		t.Errorf("opens %+v of %+v: %+v", asked, a, v)
 	}
 }

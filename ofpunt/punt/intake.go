@@ -38,7 +38,7 @@ type Bridge struct {
 	Conn *atomic.Pointer[openflow.Conn]
 	// Open and Stands are opening.Opener for a guest.
 	Open   func(ctx context.Context, guest placement.Key, a *opening.Answer) error
-	Stands func(of placement.Opening, name string, until time.Time) bool
+	Stands func(of placement.Opening, name string, lasts time.Duration) bool
 	// Draining is set at shutdown.
 	Draining *atomic.Bool
 }

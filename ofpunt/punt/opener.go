@@ -23,8 +23,8 @@ func (o *opener) Open(ctx context.Context, a *opening.Answer) error {
 }
 
 // Stands implements opening.Opener.
-func (o *opener) Stands(name string, to opening.Destination, until time.Time) bool {
-	return o.intake.bridge.Stands(placement.Opening{Guest: o.guest, To: to}, name, until)
+func (o *opener) Stands(name string, to opening.Destination, lasts time.Duration) bool {
+	return o.intake.bridge.Stands(placement.Opening{Guest: o.guest, To: to}, name, lasts)
 }
 
 // IsNode implements opening.Opener.

@@ -325,9 +325,9 @@ func (s *fakeSwitch) Open(_ context.Context, a *opening.Answer) error {
 	return s.err
 }
 
-func (s *fakeSwitch) Stands(name string, to opening.Destination, until time.Time) bool {
+func (s *fakeSwitch) Stands(name string, to opening.Destination, lasts time.Duration) bool {
 	return s.err == nil && slices.ContainsFunc(s.asked, func(a opening.Answer) bool {
-		return a.Name == name && time.Until(until) <= a.Lasts && slices.Contains(a.To, to)
+		return a.Name == name && lasts <= a.Lasts && slices.Contains(a.To, to)
 	})
 }
 
@@ -737,11 +737,6 @@ func TestExplain(t *testing.T) {
 		if code != tt.code || strings.Join(r.Notes, "|") != tt.note || code != "" && !strings.Contains(text, "Testfile:3") {
 			t.Errorf("%s %s: %+v", tt.mode, tt.name, r)
 		}
-		for _, a := range sw.asked {
-			if !a.Trial {
-				t.Errorf("%s %s: an explanation opens %v", tt.mode, tt.name, a)
-			}
-		}
 		if after := count(t, "ofpunt/port=vm1", denied) + count(t, "ofpunt/port=vm1", allowed) + count(t, "ofpunt/port=vm1", wouldDeny); after != before {
 			t.Errorf("%s %s is counted", tt.mode, tt.name)
 		}
@@ -756,7 +751,7 @@ func TestExplainFailed(t *testing.T) {
 		rcode      int
 	}{
 		{nil, "the answer would open 192.0.2.1", "", dns.RcodeSuccess},
-		{fmt.Errorf("the guest has 100: %w", opening.ErrFull), "policy ofpunt/port=vm1 allows the name: pypi.org.", "SERVFAIL: the guest has 100", dns.RcodeServerFailure},
+		{fmt.Errorf("the guest has 100: %w", opening.ErrFull), "policy ofpunt/port=vm1 allows the name: pypi.org.", "egress-failed: egress (Testfile:1) answers SERVFAIL: the guest has 100", dns.RcodeServerFailure},
 	} {
 		h, u := newHandler(t, "egress {"+somePolicies+"}")
 		u.records = []string{"pypi.org. 60 IN A 192.0.2.1"}
@@ -769,7 +764,7 @@ func TestExplainFailed(t *testing.T) {
 		e.End()
 		found := ""
 		for _, f := range r.Findings {
-			found += f.Code + " " + f.Text
+			found += f.Code + ": " + f.Text
 		}
 		if m.Rcode != tt.rcode || r.Notes[len(r.Notes)-1] != tt.note || !strings.Contains(found, tt.text) || (found == "") != (tt.text == "") {
 			t.Errorf("%v, %+v", m, r)
@@ -835,9 +830,9 @@ func TestExplainNotOpened(t *testing.T) {
 
 type openSwitch struct{}
 
-func (openSwitch) Open(context.Context, *opening.Answer) error        { return nil }
-func (openSwitch) Stands(string, opening.Destination, time.Time) bool { return true }
-func (openSwitch) IsNode(netip.Addr) bool                             { return false }
+func (openSwitch) Open(context.Context, *opening.Answer) error            { return nil }
+func (openSwitch) Stands(string, opening.Destination, time.Duration) bool { return true }
+func (openSwitch) IsNode(netip.Addr) bool                                 { return false }
 
 // BenchmarkServeDNS has the answer to a guest without a policy, and to one whose address is open.
 func BenchmarkServeDNS(b *testing.B) {

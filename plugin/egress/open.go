@@ -34,7 +34,7 @@ func (w opener) WriteMsg(m *dns.Msg) error {
 	}
 	var some [2]opening.Destination // more are rare
 	to, lasts, closed, stands := q.opens(some[:0], m)
-	x := explain.Of(q.Context) // its query opens nothing
+	x := explain.Of(q.Context)
 	if closed.IsValid() {
 		q.recordClosed(closed)
 		if x != nil && len(to) == 0 && !q.handler.observe {
@@ -49,7 +49,7 @@ func (w opener) WriteMsg(m *dns.Msg) error {
 		return q.ResponseWriter.WriteMsg(m)
 	}
 	// Open keeps its argument: without the clone some would be on the heap.
-	a := &opening.Answer{Name: q.name, To: slices.Clone(to), Lasts: lasts, Trial: x != nil}
+	a := &opening.Answer{Name: q.name, To: slices.Clone(to), Lasts: lasts}
 	if err := q.origin.Opener.Open(q.Context, a); err != nil {
 		q.recordFailed(err)
 		failure := new(dns.Msg).SetRcode(q.request, dns.RcodeServerFailure)
@@ -123,9 +123,8 @@ func (q *query) opens(buffer []opening.Destination, m *dns.Msg) (to []opening.De
 }
 
 func (q *query) allStand(all []opening.Destination, lasts time.Duration) bool {
-	until := time.Now().Add(lasts)
 	return !slices.ContainsFunc(all, func(to opening.Destination) bool {
-		return !q.origin.Opener.Stands(q.name, to, until)
+		return !q.origin.Opener.Stands(q.name, to, lasts)
 	})
 }
 

@@ -299,6 +299,16 @@ var list = []mutation{
 		caught: "ofpunt/flows TestScripts",
 	},
 	{
+		name: "egress-waiting-not-judged", file: "ofpunt/flows/openings.go",
+		find: `if err := m.refuseOpening(r); err != nil { // the`, put: `if err := m.refuseOpening(r); err != nil && false { // the`,
+		caught: "ofpunt/flows TestScripts",
+	},
+	{
+		name: "egress-explain-opens", file: "ofpunt/punt/ask.go",
+		find: `trial.Trial = true`, put: `trial.Trial = false`,
+		caught: "ofpunt/punt TestAskOpensNothing",
+	},
+	{
 		name: "egress-group-not-read-again", file: "internal/ovn/topology/portgroups.go",
 		find: `if g.membership(port, old) != g.membership(port, next) {`, put: `if g.membership(port, old).name != g.membership(port, next).name {`,
 		system: "^TestEgressNorthbound$",
