@@ -248,7 +248,7 @@ func TestBlocksWarnedOf(t *testing.T) {
 		{"a label in a name without the word metadata", strings.Replace(one, ". {", ". {\n metadata\n rewrite name regex ^who$ {ofpunt/port}.test.", 1),
 			"Corefile:4 - ofpunt br-int: rewrite at Corefile:3 .*{ofpunt/port} "},
 		{"a block without egress", one + "a.test {\n ofpunt br-int\n egress {\n strict names\n policy ofpunt/switch red {\n allow a.test\n }\n }\n}\n",
-			"Corefile:2 - ofpunt br-int: the block . has no egress, which the block a.test has"},
+			"Corefile:2 - ofpunt br-int: the block . has no egress, which the block a.test \\(Corefile:11\\) has"},
 		{"view by the asker", strings.Replace(one, ". {", ". {\n metadata\n view v {\n expr metadata('ofpunt/switch') != ''\n }", 1), ""},
 	}
 	for _, tt := range tests {

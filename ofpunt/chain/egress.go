@@ -89,7 +89,7 @@ func (s *Server) warnOfUnjudged() {
 	with := slices.IndexFunc(s.blocks, func(b *Block) bool { return b.enforcer() != nil })
 	for _, b := range s.blocks {
 		if with >= 0 && b.enforcer() == nil {
-			log.Warningf("%s - ofpunt %s: the block %s has no egress, which the block %s has: guests with a policy get all names of this block, and its answers open nothing; expected the same egress in each block", b, s.Options.Name, b.keys(), s.blocks[with].keys())
+			log.Warningf("%s - ofpunt %s: the block %s has no egress, which the block %s (%s) has: guests with a policy get all names of this block, and its answers open nothing; expected the same egress in each block", b, s.Options.Name, b.keys(), s.blocks[with].keys(), s.blocks[with])
 		}
 	}
 }

@@ -105,7 +105,7 @@ type openingState struct {
 	// idle is the idle timeout and since its start. next is the idle timeout of the next flow.
 	idle, next time.Duration
 	since      time.Time
-	// answered is when the last answer came, in nanoseconds since 1970. Callers of Stands set it too.
+	// answered is when the last answer came, by answerTime. Answers that need no change set it without the machine.
 	answered atomic.Int64
 	// lapsed is set after an idle timeout, while siblings may be in use.
 	wanted, installed, lapsed bool
@@ -163,8 +163,13 @@ func (s *openings) forget(e *openingState) {
 
 func (e *openingState) until() time.Time { return e.since.Add(e.idle - time.Second) }
 
+var processStart = time.Now()
+
+// answerTime is monotonic, in nanoseconds since the start of the process.
+func answerTime(now time.Time) int64 { return int64(now.Sub(processStart)) }
+
 func (e *openingState) sinceAnswer(now time.Time) time.Duration {
-	return now.Sub(time.Unix(0, e.answered.Load()))
+	return time.Duration(answerTime(now) - e.answered.Load())
 }
 
 // isFull reports whether further names are not recorded.
@@ -185,8 +190,8 @@ func (s *openings) count(guest placement.Key) (n int) {
 	return n
 }
 
-// news counts unwanted destinations of a request.
-func (s *openings) news(r *openRequest) (n int) {
+// notOpen counts the destinations of a request that it would open.
+func (s *openings) notOpen(r *openRequest) (n int) {
 	for _, to := range r.answer.To {
 		if e := s.all[placement.Opening{Guest: r.guest, To: to}]; e == nil || !e.wanted {
 			n++
@@ -224,11 +229,11 @@ func (m *machine) openOne(r *openRequest) {
 
 // over returns how many openings of the guest must close for a request.
 func (m *machine) over(r *openRequest) int {
-	s, news := m.openings, m.openings.news(r)
-	if news == 0 || len(s.of[r.guest])+news <= m.want.MaxOpenings { // cheaper than to count
+	s, more := m.openings, m.openings.notOpen(r)
+	if more == 0 || len(s.of[r.guest])+more <= m.want.MaxOpenings { // cheaper than to count
 		return 0
 	}
-	return s.count(r.guest) + news - m.want.MaxOpenings
+	return s.count(r.guest) + more - m.want.MaxOpenings
 }
 
 func (m *machine) guestFull(guest placement.Key) error {
@@ -256,14 +261,16 @@ func (m *machine) refuseOpening(r *openRequest) error {
 		return errors.New("the guest has no egress policy")
 	case slices.ContainsFunc(r.answer.To, func(to opening.Destination) bool { return !policy.Allows(r.answer.Name, to) }):
 		return errors.New("the guest's egress policies do not allow it any more")
+	case r.answer.Trial && (m.status == unreported || m.status == waiting): // others wait
+		return errors.New("the flows of puntdns are not in place")
 	case m.want.Stage.StatefulID == 0:
 		return errors.New("the Southbound database has no logical flow of ls_in_pre_stateful")
 	}
 	s := m.openings
-	switch news := s.news(r); {
-	case news > 0 && len(s.all)+news > maxOpenings:
+	switch more := s.notOpen(r); {
+	case more > 0 && len(s.all)+more > maxOpenings:
 		return fmt.Errorf("the bridge has %d: %w", len(s.all), opening.ErrFull)
-	case news > 0 && s.perNetwork[r.guest.Datapath]+news > m.want.MaxNetworkOpenings:
+	case more > 0 && s.perNetwork[r.guest.Datapath]+more > m.want.MaxNetworkOpenings:
 		return fmt.Errorf("the guest's logical switch has %d: %w", s.perNetwork[r.guest.Datapath], opening.ErrFull)
 	}
 	return nil
@@ -272,11 +279,7 @@ func (m *machine) refuseOpening(r *openRequest) error {
 // grant opens the destinations of a request that has room.
 func (m *machine) grant(r *openRequest) {
 	if r.answer.Trial {
-		var err error
-		if m.status == unreported || m.status == waiting {
-			err = errors.New("the flows of puntdns are not in place")
-		}
-		m.do(opened{r.token, err})
+		m.do(opened{token: r.token})
 		return
 	}
 	for _, to := range r.answer.To {
@@ -294,7 +297,7 @@ func (m *machine) extend(o placement.Opening, r *openRequest) {
 	if e == nil {
 		e = s.add(o)
 	}
-	e.answered.Store(m.now.UnixNano())
+	e.answered.Store(answerTime(m.now))
 	e.lapsed = false
 	if !slices.Contains(e.names, r.answer.Name) && !isFull(e.names) {
 		e.names = append(slices.Clone(e.names), r.answer.Name)
@@ -358,8 +361,10 @@ func (m *machine) judgeOne(e *openingState, p opening.Policy) {
 	}
 }
 
-// closeOpening makes waiting requests fail.
+// closeOpening makes waiting requests fail. No answer relies on the opening from now on, although the switch has it until
+// the next change.
 func (m *machine) closeOpening(e *openingState) {
+	m.goes(e)
 	e.wanted, e.lapsed = false, false
 	m.openings.changed[e] = struct{}{}
 }
@@ -445,7 +450,6 @@ func (m *machine) writeOpenings(of placement.Service) request {
 		}
 		switch {
 		case e.installed && !e.wanted:
-			m.goes(e)
 			mods = append(mods, remove)
 		case e.installed && e.restart:
 			mods = append(mods, remove, add)
@@ -590,12 +594,12 @@ func wentIdle(u *openflow.FlowUpdate) bool {
 	return u.Reason == idleTimeout
 }
 
-// siblings divides a guest's lapsed openings: kept share a name with an opening that satisfies which. which is called
-// once for each other opening.
-func (s *openings) siblings(guest placement.Key, which func(*openingState) bool) (kept, gone []*openingState) {
+// siblings divides a guest's lapsed openings: kept share a name with an opening in use. inUse is called once for each
+// other opening.
+func (s *openings) siblings(guest placement.Key, inUse func(*openingState) bool) (kept, gone []*openingState) {
 	names := map[string]struct{}{}
 	for e := range s.of[guest] {
-		if e.lapsed || !which(e) {
+		if e.lapsed || !inUse(e) {
 			continue
 		}
 		for _, name := range e.names {
@@ -614,12 +618,12 @@ func (s *openings) siblings(guest placement.Key, which func(*openingState) bool)
 	return kept, gone
 }
 
-// endLapses closes a guest's lapsed openings that share no name with an opening that satisfies which. restore
+// endLapses closes a guest's lapsed openings that share no name with an opening in use. restore
 // reinstalls the others, the last answered first, as many as have room: a client tries a name's other addresses without
 // resolving again.
-func (m *machine) endLapses(guest placement.Key, which func(*openingState) bool, restore bool) {
+func (m *machine) endLapses(guest placement.Key, inUse func(*openingState) bool, restore bool) {
 	s := m.openings
-	kept, gone := s.siblings(guest, which)
+	kept, gone := s.siblings(guest, inUse)
 	for _, e := range gone {
 		m.closeOpening(e)
 	}
@@ -651,7 +655,7 @@ func (m *machine) readOpenings(flows []openflow.FlowStats) {
 		if e == nil {
 			e = s.add(o)
 			e.wanted = true
-			e.answered.Store(m.now.Add(-f.Duration).UnixNano())
+			e.answered.Store(answerTime(m.now.Add(-f.Duration)))
 		}
 		names := placement.NamesOf(f.Instructions)
 		if !e.installed {
@@ -697,8 +701,8 @@ func (m *machine) looked(guest placement.Key, flows []openflow.FlowStats) {
 	unused := s.unused(flows)
 	// Without a MAC, the match also covers guests that have one.
 	maps.DeleteFunc(unused, func(e *openingState, _ time.Duration) bool { return e.Guest != guest })
-	m.endLapses(guest, m.used(unused), true)
 	m.makeRoom(guest, unused)
+	m.endLapses(guest, m.used(unused), true) // takes the room that is left
 }
 
 func (m *machine) lookedAtAll(flows []openflow.FlowStats) {
@@ -718,7 +722,7 @@ func (m *machine) used(unused map[*openingState]time.Duration) func(*openingStat
 	}
 }
 
-// makeRoom closes the guest's longest idle openings for its crowded requests.
+// makeRoom ends the guest's crowded requests. For those that it grants it closes the longest idle openings.
 func (m *machine) makeRoom(guest placement.Key, unused map[*openingState]time.Duration) {
 	s := m.openings
 	oldest := slices.SortedFunc(maps.Keys(unused), func(a, b *openingState) int {
@@ -733,12 +737,12 @@ func (m *machine) makeRoom(guest placement.Key, unused map[*openingState]time.Du
 			s.crowded = append(s.crowded, *r)
 			continue
 		}
-		if s.of[guest] != nil && !r.answer.Trial {
-			s.lookedAt[guest] = m.now // until forget
-		}
 		if err := m.refuseOpening(r); err != nil { // the policies may have changed since the first time
 			m.do(opened{r.token, err})
 			continue
+		}
+		if s.of[guest] != nil && !r.answer.Trial {
+			s.lookedAt[guest] = m.now // until forget
 		}
 		over, full := m.over(r), m.guestFull(guest)
 		idle := m.spare(r, oldest)

@@ -242,7 +242,7 @@ func TestRoomOfAnswered(t *testing.T) {
 		o.rest()
 		o.sw.pass(10 * time.Minute)
 		of := placement.Opening{Guest: guestKey(1), To: destination(1)}
-		o.stands[of].answered.Store(o.sw.now.UnixNano())
+		o.stands[of].answered.Store(answerTime(o.sw.now))
 		o.sw.pass(tt.since)
 		o.ask(2, "x.", time.Hour, 2)
 		o.rest()
@@ -346,13 +346,16 @@ func TestStands(t *testing.T) {
 			{"another guest", 2, opening.Answer{Name: "x.", To: []opening.Destination{to}}, false},
 		} {
 			answered.Store(0)
-			if got := rec.Stands(placement.Opening{Guest: guestKey(tt.guest), To: tt.of.To[0]}, tt.of.Name, tt.of.Lasts); got != tt.want || got != (answered.Load() == time.Now().UnixNano()) {
+			if got := rec.Stands(placement.Opening{Guest: guestKey(tt.guest), To: tt.of.To[0]}, tt.of.Name, tt.of.Lasts); got != tt.want || got != (answered.Load() == answerTime(time.Now())) {
 				t.Errorf("%s: %v, answered %v", tt.what, got, answered.Load())
 			}
 		}
 		a := opening.Answer{Name: "x.", To: []opening.Destination{to}}
-		if _, done := rec.requests.add(guestKey(1), &a, time.Now()); done != nil {
-			t.Error("an answer that stands waits")
+		for _, a.Trial = range []bool{true, false} {
+			answered.Store(0)
+			if _, done := rec.requests.add(guestKey(1), &a, time.Now()); done != nil || (answered.Load() == 0) != a.Trial {
+				t.Errorf("an answer that stands waits: %v, or is counted: %v, trial: %v", done != nil, answered.Load(), a.Trial)
+			}
 		}
 		a.To = append(a.To, destination(2))
 		if _, done := rec.requests.add(guestKey(1), &a, time.Now()); done == nil {

@@ -62,7 +62,12 @@ func (rec *Reconciler) Stands(of placement.Opening, name string, lasts time.Dura
 	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.stands(of, name, now, lasts)
+	s := r.standing[of]
+	if !s.serves(name, now.Add(lasts)) {
+		return false
+	}
+	s.answered.Store(answerTime(now))
+	return true
 }
 
 // Openings returns how many openings the switch has.
@@ -77,6 +82,9 @@ func (r *requests) add(guest placement.Key, a *opening.Answer, now time.Time) (t
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.allStand(guest, a, now) {
+		for i := 0; i < len(a.To) && !a.Trial; i++ {
+			r.standing[placement.Opening{Guest: guest, To: a.To[i]}].answered.Store(answerTime(now))
+		}
 		return 0, nil
 	}
 	r.token++
@@ -91,18 +99,11 @@ func (r *requests) add(guest placement.Key, a *opening.Answer, now time.Time) (t
 }
 
 func (r *requests) allStand(guest placement.Key, a *opening.Answer, now time.Time) bool {
+	until := now.Add(a.Lasts)
 	return !slices.ContainsFunc(a.To, func(to opening.Destination) bool {
-		return !r.stands(placement.Opening{Guest: guest, To: to}, a.Name, now, a.Lasts)
+		s := r.standing[placement.Opening{Guest: guest, To: to}]
+		return !s.serves(a.Name, until)
 	})
-}
-
-func (r *requests) stands(of placement.Opening, name string, now time.Time, lasts time.Duration) bool {
-	s := r.standing[of]
-	if !s.serves(name, now.Add(lasts)) {
-		return false
-	}
-	s.answered.Store(now.UnixNano())
-	return true
 }
 
 func (s *standing) serves(name string, until time.Time) bool {

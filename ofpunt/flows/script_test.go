@@ -133,6 +133,15 @@ func (s *script) say(format string, args ...any) {
 	s.out = append(s.out, "> "+fmt.Sprintf(format, args...))
 }
 
+// sortEnd sorts the last lines with a suffix.
+func (s *script) sortEnd(suffix string) {
+	i := len(s.out)
+	for i > 0 && strings.HasSuffix(s.out[i-1], suffix) {
+		i--
+	}
+	slices.Sort(s.out[i:])
+}
+
 func (s *script) number(text string) int {
 	n, err := strconv.ParseInt(text, 0, 64)
 	if err != nil {
@@ -567,6 +576,7 @@ func (s *script) command(p *process, c command) {
 	case standing:
 		if c.until.IsZero() {
 			say("guest %d has %s no more", c.of.Guest.Port, c.of.To)
+			s.sortEnd(" no more") // policies close in any order
 		} else {
 			say("guest %d has %s for %v at least, by %v", c.of.Guest.Port, c.of.To, c.until.Sub(s.sw.now), c.names)
 		}

@@ -53,7 +53,8 @@ type TestResult struct {
 func (in *Intake) Ask(s *Server, q *TestQuery) TestResult {
 	d := new(datagram)
 	// The channel has no connection and no tally.
-	b := Bridge{Name: in.bridge.Name, Ports: in.bridge.Ports, Open: in.tryOpening, Stands: in.bridge.Stands}
+	b := Bridge{Name: in.bridge.Name, Ports: in.bridge.Ports, Open: in.tryOpening}
+	b.Stands = func(placement.Opening, string, time.Duration) bool { return false } // so the plugin calls Open
 	d.init(&Channel{intake: &Intake{bridge: b}}, s, &q.In, placement.Nowhere)
 	x, t := &d.exchange, &answerKeeper{question: q}
 	x.init(s, t, &d.sender)
