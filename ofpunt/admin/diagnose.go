@@ -24,7 +24,7 @@ import (
 func (q *explainedQuery) diagnose(v *punt.TestResult, r *explain.Report) {
 	out := q.out
 	resumed := v.Outcome.Result == metric.Resumed
-	isRule := slices.ContainsFunc(r.Findings, func(f explain.Finding) bool { return f.Code == api.CodePolicy || f.Code == api.CodeEgressFailed })
+	isRule := slices.ContainsFunc(r.Findings, func(f explain.Finding) bool { return slices.Contains(ruling, f.Code) })
 	if r.Cached != r.Below && !isRule { // the guest gets what the rule makes of the stored answer
 		out.find(api.CodeCached, fmt.Sprintf("the guest gets what was stored in cache: %s; a new query would get: %s", r.Cached, r.Below), "")
 	}
@@ -88,6 +88,9 @@ func (q *explainedQuery) search(r *explain.Report) (findings []explain.Finding) 
 
 // deciding explain any answer.
 var deciding = []string{api.CodeAlias, api.CodePolicy, api.CodePolicyZone, api.CodeEgressFailed, api.CodeUpstream, api.CodeLoop, api.CodeNoBlock}
+
+// ruling explain an answer that is not what cache has.
+var ruling = []string{api.CodePolicy, api.CodeEgressFailed}
 
 // denying explain only a denial: any tenant may have a name such as www.example.org in a network.
 var denying = []string{api.CodeCached, api.CodeOtherNetwork, api.CodeSearchDomain, api.CodeUnreadable, api.CodeNoSwitch, api.CodeNorthd, api.CodePrivate}
