@@ -31,9 +31,9 @@ VALUE is the value of a policy's label, such as the name of a port group.`,
 			if err := o.client(cmd).get(cmd.Context(), api.PathEgressLearn, nil, &all); err != nil {
 				return err
 			}
-			missing := "no policy"
+			missing := "no policy to learn from"
 			if len(args) > 0 {
-				missing = fmt.Sprintf("VALUE %q: no policy with this value", args[0])
+				missing = fmt.Sprintf("VALUE %q: no policy to learn from with this value", args[0])
 				all.Policies = slices.DeleteFunc(all.Policies, func(p api.LearnedPolicy) bool { return !strings.HasSuffix(p.Policy, " "+args[0]) })
 			}
 			if len(all.Policies) == 0 {

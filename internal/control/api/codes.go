@@ -287,8 +287,8 @@ var (
 	// CodeEgressFailed: egress answers SERVFAIL, as the switch has not opened the addresses.
 	CodeEgressFailed = newCode("egress-failed", Code{
 		Docs:     outerDocs,
-		Text:     "if the guest has too many open destinations, see which names have opened them, and set a higher `max_addresses` in egress; otherwise see whether puntdns is in control of the switch",
-		Commands: []string{"puntctl egress list {port}", "puntctl status"},
+		Text:     "if the guest or its logical switch has too many open destinations, see which names have opened them, and set higher `max_addresses` in egress; otherwise see whether puntdns is in control of the switch",
+		Commands: []string{"puntctl egress list {port}    # without a port: those of all guests", "puntctl status"},
 	})
 	CodeCached = newCode("cached", Code{
 		Docs:     "docs/troubleshooting.md#a-name-has-the-wrong-answer",
