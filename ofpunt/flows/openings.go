@@ -722,7 +722,7 @@ func (m *machine) used(unused map[*openingState]time.Duration) func(*openingStat
 	}
 }
 
-// makeRoom ends the guest's crowded requests. For those that it grants it closes the longest idle openings.
+// makeRoom ends the guest's crowded requests. It closes the longest idle openings for them.
 func (m *machine) makeRoom(guest placement.Key, unused map[*openingState]time.Duration) {
 	s := m.openings
 	oldest := slices.SortedFunc(maps.Keys(unused), func(a, b *openingState) int {
@@ -744,9 +744,13 @@ func (m *machine) makeRoom(guest placement.Key, unused map[*openingState]time.Du
 		if s.of[guest] != nil && !r.answer.Trial {
 			s.lookedAt[guest] = m.now // until forget
 		}
-		over, full := m.over(r), m.guestFull(guest)
-		idle := m.spare(r, oldest)
-		if over > 0 && !r.answer.Trial {
+		over := m.over(r)
+		if over <= 0 {
+			m.grant(r)
+			continue
+		}
+		idle, full := m.spare(r, oldest), m.guestFull(guest)
+		if !r.answer.Trial {
 			for _, e := range idle[:min(over+m.want.MaxOpenings/roomParts, len(idle))] {
 				m.closeOpening(e)
 			}

@@ -82,8 +82,10 @@ func (r *requests) add(guest placement.Key, a *opening.Answer, now time.Time) (t
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.allStand(guest, a, now) {
-		for i := 0; i < len(a.To) && !a.Trial; i++ {
-			r.standing[placement.Opening{Guest: guest, To: a.To[i]}].answered.Store(answerTime(now))
+		for _, to := range a.To {
+			if !a.Trial {
+				r.standing[placement.Opening{Guest: guest, To: to}].answered.Store(answerTime(now))
+			}
 		}
 		return 0, nil
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/placement"
+	"github.com/puntdns/puntdns/ofpunt/punttest"
 )
 
 // askKey is the context key of what a chain is to find there.
@@ -129,15 +130,7 @@ func TestAskOpensNothing(t *testing.T) {
 		}
 		_ = w.WriteMsg(new(dns.Msg).SetReply(r))
 	}, func(cfg *Config) { cfg.Guests.Egress = egressPolicies{} })
-	query, err := new(dns.Msg).SetQuestion("a.test.", dns.TypeA).Pack()
-	if err != nil {
-		t.Fatal(err)
-	}
-	frame, err := QueryFrame(netip.MustParseAddrPort("10.0.0.1:50000"), [6]byte{2, 0, 0, 0, 0, 1}, netip.MustParseAddrPort("169.254.169.254:53"), query)
-	if err != nil {
-		t.Fatal(err)
-	}
-	v := c.intake.Ask(s, &TestQuery{In: openflow.PacketIn{InPort: 5, Data: frame}, Context: t.Context(), Answered: func() {}})
+	v := c.intake.Ask(s, &TestQuery{In: openflow.PacketIn{InPort: 5, Data: punttest.QueryFrame()}, Context: t.Context(), Answered: func() {}})
 	<-v.Done
 	if len(asked) != 1 || !asked[0].Trial || a.Trial || v.Answer == nil {
 		t.Errorf("opens %+v of %+v: %+v", asked, a, v)

@@ -4,13 +4,13 @@ package punt
 
 import (
 	"context"
-	"net/netip"
 	"testing"
 
 	"github.com/miekg/dns"
 
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/punttest"
 )
 
 func TestSameQuestion(t *testing.T) {
@@ -145,17 +145,9 @@ func TestExplainedIsInFlight(t *testing.T) {
 		srv.admission.release(server)
 		_ = w.WriteMsg(new(dns.Msg).SetReply(r))
 	}, nil)
-	query, err := new(dns.Msg).SetQuestion("a.test.", dns.TypeA).Pack()
-	if err != nil {
-		t.Fatal(err)
-	}
-	frame, err := QueryFrame(netip.MustParseAddrPort("10.0.0.1:50000"), [6]byte{2, 0, 0, 0, 0, 1}, netip.MustParseAddrPort("169.254.169.254:53"), query)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var looped []string
 	v := c.intake.Ask(srv, &TestQuery{
-		In: openflow.PacketIn{InPort: 5, Data: frame}, Context: context.Background(), Answered: func() {},
+		In: openflow.PacketIn{InPort: 5, Data: punttest.QueryFrame()}, Context: context.Background(), Answered: func() {},
 		Looped: func(by *origin.Origin) { looped = append(looped, by.Port) },
 	})
 	<-v.Done
